@@ -1,0 +1,45 @@
+"""Store URLs: taking them apart, and showing them without their password."""
+
+from __future__ import annotations
+
+from typing import Self
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+import msgspec
+
+from holdfast.errors import InvalidInput
+
+
+class StoreUrl(msgspec.Struct, frozen=True):
+    """A store's URL in parts. ``shown`` is fit for messages and logs."""
+
+    scheme: str
+    host: str
+    path: str
+    params: dict[str, str]
+    shown: str
+
+    @classmethod
+    def parse(cls, url: str, *, params: frozenset[str]) -> Self:
+        """
+        Take a URL apart.
+
+        Raises:
+            InvalidInput: It has a parameter that this store does not know.
+        """
+        parts = urlsplit(url)
+        given = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if unknown := sorted(set(given) - params):
+            known = f"it knows {', '.join(sorted(params))}" if params else "it has none"
+            raise InvalidInput(f"{hide_password(url)} has an unknown parameter {unknown[0]!r}; {known}")
+        return cls(parts.scheme, parts.netloc, unquote(parts.path), given, hide_password(url))
+
+
+def hide_password(url: str) -> str:
+    """The URL with stars for its password."""
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return url
+    login, _, host = parts.netloc.rpartition("@")
+    user, colon, _ = login.partition(":")
+    return urlunsplit(parts._replace(netloc=f"{user}{':***' if colon else ''}@{host}"))

@@ -1,0 +1,96 @@
+"""Who waits for news in this process: hints are merged, signals are dropped when nobody keeps up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+
+from holdfast.ids import ConversationKey
+from holdfast.model.records import Notice
+
+MAX_SIGNALS = 1024
+
+
+class Watchers:
+    """The watches that are open in this process. Used from one event loop."""
+
+    def __init__(self) -> None:
+        self._open: set[_Watch] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def keys(self) -> set[ConversationKey]:
+        """The conversations that somebody watches by name."""
+        return {key for watch in self._open for key in watch.keys or ()}
+
+    @property
+    def any(self) -> bool:
+        """Whether somebody watches all conversations."""
+        return any(watch.keys is None for watch in self._open)
+
+    def changed(self, keys: Iterable[ConversationKey | None]) -> None:
+        """Hint that these conversations may have changed; None: one that can't be named."""
+        for key in keys:
+            for watch in self._open:
+                if watch.keys is None or key in watch.keys:
+                    watch.hint(key)
+
+    def signal(self, key: ConversationKey, payload: bytes) -> None:
+        """Pass a signal on to who watches the conversation."""
+        for watch in self._open:
+            if watch.keys is None or key in watch.keys:
+                watch.signal(Notice(key, payload))
+
+    @contextlib.asynccontextmanager
+    async def watch(self, keys: frozenset[ConversationKey] | None) -> AsyncIterator[AsyncIterator[Notice]]:
+        """Open a watch: everything that happens from here on is noticed."""
+        watch = _Watch(keys)
+        self._open.add(watch)
+        try:
+            yield watch.notices()
+        finally:
+            self._open.discard(watch)
+
+    def close(self) -> None:
+        """End every watch: their iterators stop."""
+        for watch in self._open:
+            watch.end()
+
+
+class _Watch:
+    def __init__(self, keys: frozenset[ConversationKey] | None) -> None:
+        self.keys = keys
+        self._hints: dict[ConversationKey | None, None] = {}
+        self._signals: deque[Notice] = deque(maxlen=MAX_SIGNALS)
+        self._news = asyncio.Event()
+        self._ended = False
+
+    def hint(self, key: ConversationKey | None) -> None:
+        self._hints[key] = None
+        self._news.set()
+
+    def signal(self, notice: Notice) -> None:
+        self._signals.append(notice)
+        self._news.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._news.set()
+
+    async def notices(self) -> AsyncIterator[Notice]:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._hints or self._signals:
+                if self._signals:
+                    yield self._signals.popleft()
+                else:
+                    key = next(iter(self._hints))
+                    del self._hints[key]
+                    yield Notice(key)
+            if self._ended:
+                return
