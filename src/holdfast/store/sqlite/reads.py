@@ -1,0 +1,234 @@
+"""Reading: functions of a connection, each from one moment."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from holdfast.errors import NotFound
+from holdfast.ids import ConversationKey
+from holdfast.model.records import Call, CallStatus, Event, Found, Header, Lease, Loaded, Record
+from holdfast.store.backend import Cursor, Order
+from holdfast.store.rules import guard
+from holdfast.store.sqlite.batch import SEQ_BITS, Q
+from holdfast.store.sqlite.commit import after_prefix
+
+_IS_OPEN = "k.status IN ('pending', 'executing', 'interrupted', 'detached')"
+
+
+def header(connection: sqlite3.Connection, key: ConversationKey) -> Header:
+    """The header of a conversation."""
+    return _header(_row(connection, key))
+
+
+def load(
+    connection: sqlite3.Connection,
+    key: ConversationKey,
+    named: Sequence[tuple[str, str]],
+    *,
+    at_most: int | None,
+) -> Loaded | None:
+    """All that is needed to go on; None if that is more than ``at_most`` events."""
+    connection.execute("BEGIN")
+    try:
+        row = _row(connection, key)
+        head = _header(row)
+        if at_most is not None and head.last_seq - head.tail >= at_most:
+            return None
+        pk = row[0]
+        open_calls = connection.execute(
+            f"{Q.calls} WHERE k.owner = ? AND k.conversation = ? AND {_IS_OPEN} ORDER BY k.pk",
+            (key.owner, pk),
+        ).fetchall()
+        found = {}
+        for collection, name in named:
+            if record := connection.execute(f"{Q.records} AND key = ?", (pk, collection, name)).fetchone():
+                found[collection, name] = _record(pk, record)
+        return Loaded(head, _events(connection, pk, head.tail - 1, None, None), _calls(open_calls), found)
+    finally:
+        connection.execute("COMMIT")
+
+
+def events(
+    connection: sqlite3.Connection, key: ConversationKey, after: int, before: int | None, limit: int | None
+) -> list[Event]:
+    """Events of a range, ascending."""
+    return _events(connection, _pk(connection, key), after, before, limit)
+
+
+def calls(
+    connection: sqlite3.Connection,
+    key: ConversationKey,
+    status: Collection[CallStatus] | None,
+    call_ids: Collection[str] | None,
+) -> list[Call]:
+    """Calls of a conversation in the order they were opened."""
+    where, values = "k.conversation = ?", [_pk(connection, key)]
+    for column, wanted in (("k.status", status), ("k.call_id", call_ids)):
+        if wanted is not None:
+            where += f" AND {column} IN ({_marks(wanted)})"
+            values += wanted  # type: ignore[arg-type]
+    return _calls(connection.execute(f"{Q.calls} WHERE {where} ORDER BY k.pk", values).fetchall())
+
+
+def records(
+    connection: sqlite3.Connection,
+    key: ConversationKey,
+    collection: str,
+    keys: Collection[str] | None,
+    prefix: str,
+    after: str | None,
+    before: str | None,
+    limit: int | None,
+    reverse: bool,
+) -> list[Record]:
+    """Records of a collection, by key."""
+    pk = _pk(connection, key)
+    where, values = "", [pk, collection]
+    if keys is not None:
+        where, values = f" AND key IN ({_marks(keys)})", [*values, *keys]
+    else:
+        bounds = (
+            (">=", prefix or None),
+            ("<", after_prefix(prefix) if prefix else None),
+            (">", after),
+            ("<", before),
+        )
+        for operator, bound in bounds:
+            if bound is not None:
+                where += f" AND key {operator} ?"
+                values.append(bound)
+    order = "DESC" if reverse else "ASC"
+    values.append(-1 if limit is None else limit)
+    rows = connection.execute(f"{Q.records}{where} ORDER BY key {order} LIMIT ?", values)
+    return [_record(pk, row) for row in rows]
+
+
+def headers(
+    connection: sqlite3.Connection,
+    owner: str,
+    tag: tuple[str, str] | None,
+    order: Order,
+    before: Cursor | None,
+    limit: int,
+) -> list[Header]:
+    """Headers of an owner's conversations, newest first."""
+    column = "activity" if order == "activity" else "created_at"
+    where, values = "c.owner = ?", [owner]
+    if tag is not None:
+        where += " AND c.pk IN (SELECT conversation FROM tags WHERE owner = ? AND name = ? AND value = ?)"
+        values += [owner, *tag]
+    if before is not None:
+        where += f" AND (c.{column}, c.id) < (?, ?)"
+        values += before  # type: ignore[arg-type]
+    query = f"{Q.header} WHERE {where} ORDER BY c.{column} DESC, c.id DESC LIMIT ?"
+    return [_header(row) for row in connection.execute(query, (*values, limit))]
+
+
+def owners(connection: sqlite3.Connection, after: str, limit: int) -> list[str]:
+    """Owners that have conversations."""
+    return [row[0] for row in connection.execute(Q.owners, (after, limit))]
+
+
+def open_calls(
+    connection: sqlite3.Connection, owner: str, status: Collection[CallStatus], limit: int
+) -> list[Call]:
+    """Open calls of an owner's conversations, oldest first."""
+    where = f"k.owner = ? AND {_IS_OPEN} AND k.status IN ({_marks(status)}) AND c.owner = ?"
+    query = f"{Q.calls} WHERE {where} ORDER BY k.opened_at, c.id, k.pk LIMIT ?"
+    return _calls(connection.execute(query, (owner, *status, owner, limit)).fetchall())
+
+
+def due(connection: sqlite3.Connection, now: int, limit: int) -> list[Call]:
+    """Calls whose expiry has passed, longest first."""
+    where = "k.expires_at IS NOT NULL AND k.expires_at <= ? AND c.owner IS NOT NULL"
+    query = f"{Q.calls} WHERE {where} ORDER BY k.expires_at, c.owner, c.id, k.call_id LIMIT ?"
+    return _calls(connection.execute(query, (now, limit)).fetchall())
+
+
+def find(connection: sqlite3.Connection, owner: str, name: str, value: str, limit: int) -> list[Found]:
+    """Where a tag is."""
+    rows = connection.execute(Q.find, (owner, name, value, limit))
+    return [Found(ConversationKey(owner, id), ref) for id, ref in rows]
+
+
+def _row(connection: sqlite3.Connection, key: ConversationKey) -> tuple[Any, ...]:
+    row: tuple[Any, ...] | None = connection.execute(
+        f"{Q.header} WHERE c.owner = ? AND c.id = ?", (key.owner, key.id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(key)
+    return row
+
+
+def _pk(connection: sqlite3.Connection, key: ConversationKey) -> int:
+    row = connection.execute(Q.head, (key.owner, key.id)).fetchone()
+    if row is None:
+        raise NotFound(key)
+    pk: int = row[0]
+    return pk
+
+
+def _header(row: tuple[Any, ...]) -> Header:
+    (
+        pk,
+        owner,
+        id,
+        last_seq,
+        commits,
+        version,
+        created_at,
+        activity,
+        tail,
+        status,
+        agent,
+        takeovers,
+        wake_at,
+    ) = row[:13]
+    fences, holder, lease_until, title, metadata, settings, forked_from, forked_at = row[13:]
+    key = ConversationKey(owner, id)
+    return Header(
+        key,
+        last_seq,
+        created_at,
+        activity,
+        guard(pk, commits),
+        guard(pk, version),
+        title,
+        status,
+        agent,
+        metadata,
+        settings,
+        tail,
+        takeovers,
+        wake_at,
+        None if holder is None else Lease(key, holder, guard(pk, fences), lease_until),
+        forked_from,
+        forked_at,
+    )
+
+
+def _events(
+    connection: sqlite3.Connection, pk: int, after: int, before: int | None, limit: int | None
+) -> list[Event]:
+    base, end = pk << SEQ_BITS, (pk + 1) << SEQ_BITS
+    low = base | max(after, 0)
+    high = end if before is None else min(base + max(before, 0), end)
+    if limit is None:
+        return [Event(*row) for row in connection.execute(Q.events_between, (low, high))]
+    newest = connection.execute(Q.newest_events_between, (low, high, limit)).fetchall()
+    return [Event(*row) for row in reversed(newest)]
+
+
+def _calls(rows: list[tuple[Any, ...]]) -> list[Call]:
+    return [Call(ConversationKey(owner, id), *rest) for owner, id, *rest in rows]
+
+
+def _record(pk: int, row: tuple[Any, ...]) -> Record:
+    collection, key, data, revision = row
+    return Record(collection, key, data, guard(pk, revision))
+
+
+def _marks(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))

@@ -1,0 +1,169 @@
+"""
+The writer thread: it commits whatever is queued as one group.
+
+One transaction, one sync and one wake-up of the event loop serve all of them. A job that is
+refused leaves no trace; one that fails in the middle takes the group's transaction with it, and
+each of the others is then run on its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from holdfast.errors import HoldfastError
+from holdfast.ids import ConversationKey
+from holdfast.store.sqlite.batch import Batch
+from holdfast.store.sqlite.faults import translate
+from holdfast.store.sqlite.index import index_slice
+
+T = TypeVar("T")
+Job = Callable[[Batch], Any]
+
+MAX_GROUP = 256
+MAX_GROUP_BYTES = 8 << 20
+INDEX_AFTER_SECONDS = 0.2
+INDEX_AFTER_TEXTS = 2000
+
+
+class _Request:
+    __slots__ = ("alone", "future", "job", "size")
+
+    def __init__(self, job: Job, future: asyncio.Future[Any], size: int, alone: bool) -> None:
+        self.job, self.future, self.size, self.alone = job, future, size, alone
+
+
+class Writer:
+    """Runs jobs on the one connection that writes, in order, grouped into transactions."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        batch: Batch,
+        url: str,
+        loop: asyncio.AbstractEventLoop,
+        on_change: Callable[[Iterable[ConversationKey]], None],
+    ) -> None:
+        self._connection = connection
+        self._batch = batch
+        self._url = url
+        self._loop = loop
+        self._on_change = on_change
+        self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="holdfast-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, job: Callable[[Batch], T], *, size: int = 0, alone: bool = False) -> T:
+        """
+        Run a job and wait until its transaction is durable.
+
+        The job may raise a ``HoldfastError`` before it writes. With ``alone`` it runs outside
+        any transaction. Cancelling the wait does not stop the job.
+        """
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Request(job, future, size, alone))
+        return await future
+
+    def stop(self) -> None:
+        """Let the thread end after what is queued. Call ``join`` outside the event loop's thread."""
+        self._queue.put(None)
+
+    def join(self) -> None:
+        """Wait for the thread's end."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        more_to_index, held = True, None
+        while True:
+            wait = INDEX_AFTER_SECONDS if more_to_index or self._batch.unindexed else None
+            try:
+                first = held or self._queue.get(timeout=wait)
+            except queue.Empty:
+                more_to_index = self._index()
+                continue
+            if first is None:
+                return
+            group, held, stop = self._gather(first)
+            outcomes = self._alone(first) if first.alone else self._together(group)
+            self._settle(group, outcomes)
+            if stop:
+                return
+            if self._batch.unindexed >= INDEX_AFTER_TEXTS:
+                more_to_index = self._index()
+
+    def _gather(self, first: _Request) -> tuple[list[_Request], _Request | None, bool]:
+        group, size = [first], first.size
+        while not first.alone and len(group) < MAX_GROUP and size < MAX_GROUP_BYTES and self._queue.qsize():
+            request = self._queue.get()
+            if request is None:
+                return group, None, True
+            if request.alone:
+                return group, request, False
+            group.append(request)
+            size += request.size
+        return group, None, False
+
+    def _together(self, group: list[_Request]) -> list[Any]:
+        batch = self._batch
+        try:
+            batch.begin()
+        except sqlite3.Error as exc:
+            batch.rollback()
+            return [translate(exc, self._url)] * len(group)
+        try:
+            outcomes = [self._attempt(request.job) for request in group]
+            batch.commit()
+        except Exception as exc:
+            batch.rollback()
+            if len(group) > 1:
+                return [outcome for request in group for outcome in self._together([request])]
+            return [translate(exc, self._url) if isinstance(exc, sqlite3.Error) else exc]
+        return outcomes
+
+    def _attempt(self, job: Job) -> Any:
+        before = self._batch.writes
+        try:
+            return job(self._batch)
+        except HoldfastError as exc:
+            if self._batch.writes != before:
+                raise
+            return exc
+
+    def _alone(self, request: _Request) -> list[Any]:
+        try:
+            return [request.job(self._batch)]
+        except sqlite3.Error as exc:
+            return [translate(exc, self._url)]
+        except Exception as exc:
+            return [exc]
+
+    def _index(self) -> bool:
+        """Index a slice in a transaction of its own; a failure is left for the next try."""
+        [outcome] = self._together([_Request(index_slice, self._loop.create_future(), 0, False)])
+        if isinstance(outcome, BaseException):
+            self._batch.unindexed = 0
+            return False
+        return bool(outcome)
+
+    def _settle(self, group: list[_Request], outcomes: list[Any]) -> None:
+        changed, self._batch.changed = self._batch.changed, set()
+        try:
+            self._loop.call_soon_threadsafe(self._answer, group, outcomes, changed)
+        except RuntimeError:
+            # The event loop is closed: nobody waits for the answer any more. What was done is durable.
+            return
+
+    def _answer(self, group: list[_Request], outcomes: list[Any], changed: set[ConversationKey]) -> None:
+        for request, outcome in zip(group, outcomes, strict=True):
+            if request.future.done():
+                continue
+            if isinstance(outcome, BaseException):
+                request.future.set_exception(outcome)
+            else:
+                request.future.set_result(outcome)
+        if changed:
+            self._on_change(changed)
