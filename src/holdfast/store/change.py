@@ -62,11 +62,12 @@ class Change(msgspec.Struct, frozen=True):
             raise InvalidOp(
                 "`create` takes when=ABSENT or no `when`; use SetHeader(when=…) for an existing header"
             )
+        ops = tuple(ops)
         net = fold(ops)
         if net.rest and (fence is None or expect is None):
             raise InvalidOp("a conversation is put to rest by its lease holder, with `fence` and `expect`")
         size = sum(map(_size, ops))
-        return cls(key, tuple(ops), net, size, token, expect, fence, create)
+        return cls(key, ops, net, size, token, expect, fence, create)
 
     def digest(self, salt: bytes | None = None) -> bytes:
         """

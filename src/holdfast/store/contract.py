@@ -173,6 +173,9 @@ class Store(Backend):
             NotFound: There is no such conversation for this owner.
         """
         self._check_open()
+        for collection, name in records:
+            check_name("collection", collection)
+            check_name("record key", name)
         return await self._load(key, records)
 
     async def events(
@@ -202,6 +205,7 @@ class Store(Backend):
             NotFound: There is no such conversation for this owner.
         """
         self._check_open()
+        _check_names("call id", call_ids)
         return await self._calls(key, status, call_ids)
 
     async def records(
@@ -228,6 +232,9 @@ class Store(Backend):
         """
         self._check_open()
         check_name("collection", collection)
+        _check_names("record key", keys)
+        for bound in (prefix, after, before):
+            check_name("record key", bound or "", empty=True)
         _check_limit(limit)
         return await self._records(key, collection, keys, prefix, after, before, limit, reverse)
 
@@ -254,11 +261,17 @@ class Store(Backend):
         _check_limit(limit)
         if order not in ("activity", "created"):
             raise InvalidOp(f"no order {order!r}; it is activity or created")
+        if tag is not None:
+            check_name("tag name", tag[0])
+            check_name("tag value", tag[1])
+        if before is not None:
+            check_name("conversation id", before[1])
         return await self._headers(owner, tag, order, before, limit)
 
     async def owners(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Owners that have conversations, by code point. For operators: copies, sweeps, doctors."""
         self._check_open()
+        check_name("owner", after, empty=True)
         _check_limit(limit)
         return await self._owners(after, limit)
 
@@ -279,6 +292,8 @@ class Store(Backend):
         """Where an owner's tag of this name and value is, by conversation id and ref."""
         self._check_open()
         check_name("owner", owner)
+        check_name("tag name", name)
+        check_name("tag value", value)
         _check_limit(limit)
         return await self._find(owner, name, value, limit)
 
@@ -330,6 +345,7 @@ class Store(Backend):
         """
         self._check_open()
         check_name("holder", holder)
+        _check_names("agent", agents)
         _check_ttl(ttl)
         _check_limit(limit)
         return await self._claim(holder, agents, limit, ttl)
@@ -441,6 +457,11 @@ class Store(Backend):
     def _check_open(self) -> None:
         if not self._opened:
             raise StoreClosed(self.url)
+
+
+def _check_names(field: str, names: Collection[str] | None) -> None:
+    for name in names or ():
+        check_name(field, name, empty=True)
 
 
 def _check_limit(limit: int | None) -> None:

@@ -1,8 +1,8 @@
 """
 What search means, the same on every backend.
 
-Words are runs of letters and digits; case and accents do not matter. A backend whose index folds
-case and accents itself gives it the words as they were written.
+Words are runs of letters and digits, without case and accents. A backend with an index of its own
+gives it ``folded`` texts, and asks it for the words of a ``Query``, so that all find the same.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Self
 
 import msgspec
 
-_ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-_WORD = re.compile(rf"(?:[^\W_]|[{_ACCENTS}])+")
-_ACCENT = re.compile(f"[{_ACCENTS}]+")
+_WORD = re.compile(r"[^\W_]+")
+_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+_ASCII = bytes(range(128))
 _SNIPPET = 160
 _SHORT = 16
 
@@ -24,30 +24,38 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(str).decode
 
 
+def folded(text: str) -> str:
+    """A text in which an index finds our words if it splits at what is no letter or digit, and ignores case."""
+    if text.isascii():
+        return text
+    for char in set(text.encode().translate(None, _ASCII).decode()):
+        if (plain := _fold(char)) != char:
+            text = text.replace(char, plain)
+    return text
+
+
 def words(text: str) -> list[str]:
     """The words of a text, in order, as search compares them."""
-    return [word for word in map(_fold, _WORD.findall(text)) if word]
+    return _WORD.findall(folded(clean(text)).lower())
 
 
 @lru_cache(4096)
-def _fold(word: str) -> str:
-    if word.isascii():
-        return word.lower()
-    return _ACCENT.sub("", unicodedata.normalize("NFKD", word)).casefold()
+def _fold(char: str) -> str:
+    for _ in range(2):
+        char = _ACCENTS.sub("", unicodedata.normalize("NFKD", char)).casefold()
+    return char
 
 
 class Query(msgspec.Struct, frozen=True):
-    """The words that must occur, folded and as they were written; the last may be the beginning of one."""
+    """The words that must occur; the last may be the beginning of one."""
 
     words: tuple[str, ...]
-    written: tuple[str, ...]
     phrase: bool = False
 
     @classmethod
     def of(cls, text: str, *, phrase: bool = False) -> Self:
         """Read a person's text as a query: its words, and nothing else in it, count."""
-        written = [word for word in _WORD.findall(clean(text)) if _fold(word)]
-        return cls(tuple(map(_fold, written)), tuple(written), phrase)
+        return cls(tuple(words(text)), phrase)
 
     def matches(self, text: str) -> bool:
         """Whether a text has the words, as the contract of ``Store.search`` says."""

@@ -242,7 +242,8 @@ class MemoryStore(Store):
             for seq, text in c.texts.items()
             if query.matches(text)
         ]
-        return [hit for _, hit in sorted(hits, key=lambda h: h[0], reverse=True)][:limit]
+        best = sorted(hits, key=lambda h: (h[0], h[1].key, h[1].seq), reverse=True)
+        return [hit for _, hit in best][:limit]
 
     # Time and ownership
 

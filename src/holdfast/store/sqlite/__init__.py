@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.clock import Clock, system_clock
-from holdfast.errors import InvalidInput, StoreError, StoreUnavailable
+from holdfast.errors import InvalidInput, StoreError
 from holdfast.ids import ConversationKey
 from holdfast.model.records import (
     Call,
@@ -81,6 +81,7 @@ class SQLiteStore(Store):
         )
         self._now = clock or system_clock
         self._watchers = Watchers()
+        self._seen: dict[ConversationKey, Any] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._poller: asyncio.Task[None] | None = None
 
@@ -95,32 +96,31 @@ class SQLiteStore(Store):
     async def _open(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = os.getpid()
-        with translated(self.url):
+        with translated(self.url), contextlib.ExitStack() as undo:
             await asyncio.to_thread(schema.prepare, self.path, self.url, migrate=False)
-            self._inline = self._connect()
+            self._inline = undo.enter_context(contextlib.closing(self._connect()))
             self._inline.execute("PRAGMA busy_timeout = 0")
-            writing = self._connect()
+            self._writing = undo.enter_context(contextlib.closing(self._connect()))
+            left = whole.hidden(self._writing, self._now())
+            self._connections = undo.pop_all()
         self._local = threading.local()
-        self._reading: list[sqlite3.Connection] = []
         self._pool = ThreadPoolExecutor(_READERS, "holdfast-sqlite-reader")
-        self._writing = writing
-        self._writer = Writer(
-            writing, Batch(writing, self._now), self.url, self._loop, self._watchers.changed
-        )
-        for left in await self._writer.run(whole.hidden):
-            self._keep(self._remove(left))
+        batch = Batch(self._writing, self._now)
+        self._writer = Writer(self._writing, batch, self.url, self._loop, self._watchers.changed)
+        for gone in left:
+            self._keep(self._remove(gone))
 
     async def _close(self) -> None:
+        self._watchers.close()
         if self._poller is not None:
             self._poller.cancel()
-        self._watchers.close()
+            await asyncio.gather(self._poller, return_exceptions=True)
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self._writer.stop()
         await asyncio.to_thread(self._writer.join)
         await asyncio.to_thread(self._pool.shutdown)
-        for connection in (self._inline, *self._reading, self._writing):
-            connection.close()
+        self._connections.close()
 
     def _connect(self) -> sqlite3.Connection:
         return schema.connect(self.path, durability=self.limits.durability)
@@ -129,6 +129,8 @@ class SQLiteStore(Store):
         super()._check_open()
         if self._process != os.getpid():
             raise StoreError(f"{self.url} was opened before this process was forked; open it again here")
+        if self._loop is not asyncio.get_running_loop():
+            raise StoreError(f"{self.url} was opened in another event loop; open a store for each")
 
     # Writing
 
@@ -185,7 +187,7 @@ class SQLiteStore(Store):
 
     async def _scrub(self) -> None:
         await self._settle()
-        await self._writer.run(_scrub, alone=True)
+        await self._writer.run(whole.scrub, alone=True)
 
     # Reading
 
@@ -209,7 +211,7 @@ class SQLiteStore(Store):
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._connect()
-            self._reading.append(connection)
+            self._connections.enter_context(contextlib.closing(connection))
         return read(connection)
 
     async def _header(self, key: ConversationKey) -> Header:
@@ -291,30 +293,33 @@ class SQLiteStore(Store):
     @contextlib.asynccontextmanager
     async def _watch(self, keys: frozenset[ConversationKey] | None) -> AsyncIterator[AsyncIterator[Notice]]:
         async with self._watchers.watch(keys) as notices:
+            with translated(self.url):
+                self._seen |= {
+                    key: await self._read(partial(reads.marks, key=key), small=True) for key in keys or ()
+                }
+                version = await self._read(reads.data_version, small=True)
             if self._poller is None or self._poller.done():
-                self._poller = self._loop.create_task(self._poll())
+                self._poller = self._loop.create_task(self._poll(version))
             yield notices
 
     async def _signal(self, key: ConversationKey, payload: bytes) -> None:
         self._watchers.signal(key, payload)
 
-    async def _poll(self) -> None:
+    async def _poll(self, version: int) -> None:
         """Notice what other processes commit, for as long as somebody watches."""
-        seen: dict[ConversationKey, Any] = {}
-        version = None
         while self._watchers:
+            # A file that is locked for a moment is looked at again in the next round.
             with contextlib.suppress(sqlite3.OperationalError):
-                latest = self._inline.execute("PRAGMA data_version").fetchone()
+                latest = reads.data_version(self._inline)
                 if latest != version:
-                    first, version = version is None, latest
-                    keys = self._watchers.keys
-                    marks = {
-                        key: self._inline.execute(Q.marks, (key.owner, key.id)).fetchone() for key in keys
-                    }
-                    self._watchers.changed(key for key in keys if marks[key] != seen.get(key, marks[key]))
-                    if self._watchers.any and not first:
+                    version = latest
+                    marks = {key: reads.marks(self._inline, key) for key in self._watchers.keys}
+                    self._watchers.changed(
+                        [key for key, mark in marks.items() if mark != self._seen.get(key)]
+                    )
+                    self._seen = marks
+                    if self._watchers.any:
                         self._watchers.changed([None])
-                    seen = marks
             await asyncio.sleep(POLL_SECONDS)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -323,13 +328,3 @@ class SQLiteStore(Store):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _scrub(batch: Batch) -> None:
-    batch.execute("INSERT INTO texts (texts) VALUES ('optimize')")
-    batch.execute("VACUUM")
-    busy, _, _ = batch.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy:
-        raise StoreUnavailable(
-            "the old bytes are still being read by somebody; scrub again when they are done"
-        )

@@ -8,6 +8,7 @@ the next for as long as no other connection wrote to the file.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -83,7 +84,9 @@ class Batch:
         self._heads.clear()
         self.changed.clear()
         if self._connection.in_transaction:
-            self.execute("ROLLBACK")
+            # After an I/O error the rollback can fail too; SQLite then discards the transaction by itself.
+            with contextlib.suppress(sqlite3.Error):
+                self.execute("ROLLBACK")
 
     @property
     def writes(self) -> int:

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from holdfast.ids import ConversationKey
 from holdfast.model.records import Hit
-from holdfast.store.search import Query, located
+from holdfast.store.search import Query, folded, located
 from holdfast.store.sqlite.batch import SEQ_BITS, Batch, Q
 
 SLICE = 1000
@@ -30,7 +30,9 @@ def index_slice(batch: Batch) -> bool:
         base, end = pk << SEQ_BITS, (pk + 1) << SEQ_BITS
         texts = batch.execute(Q.searchable_from, (base | first, end, room)).fetchall()
         mark = _owner_word(owner)
-        batch.executemany(Q.index_text, [(n, located(search, data), mark) for n, search, data in texts])
+        batch.executemany(
+            Q.index_text, [(n, folded(located(search, data)), mark) for n, search, data in texts]
+        )
         done = len(texts) < room
         batch.execute(Q.mark_unindexed, (None if done else (texts[-1][0] & (1 << SEQ_BITS) - 1) + 1, pk))
         room -= len(texts)
@@ -44,14 +46,14 @@ def index_slice(batch: Batch) -> bool:
 def unindex(batch: Batch, owner: str, texts: Iterable[Text]) -> None:
     """Remove texts from the index. They must be in it: the index believes what it is told."""
     mark = _owner_word(owner)
-    batch.executemany(Q.unindex_text, [(n, located(search, data), mark) for n, search, data in texts])
+    batch.executemany(Q.unindex_text, [(n, folded(located(search, data)), mark) for n, search, data in texts])
 
 
 def search(connection: sqlite3.Connection, owner: str, query: Query, limit: int) -> list[Hit]:
     """Events that match, best first."""
-    *whole, last = query.written
+    *whole, last = query.words
     if query.phrase:
-        terms = f'"{" ".join(query.written)}" *'
+        terms = f'"{" ".join(query.words)}" *'
     else:
         terms = " AND ".join([*(f'"{word}"' for word in whole), f'"{last}" *'])
     match = f"{{words}} : ({terms}) AND {{owner}} : {_owner_word(owner)}"

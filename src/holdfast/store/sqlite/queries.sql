@@ -242,4 +242,4 @@ WHERE t.texts MATCH ? AND c.owner = ? AND e.search IS NOT NULL
 ORDER BY bm25(t.texts, 1.0, 0.0), e.at DESC, e.n DESC LIMIT ?;
 
 -- name: marks
-SELECT pk, commits, wake_at, fences, holder FROM conversations WHERE owner = ? AND id = ?;
+SELECT pk, commits, wake_at, holder FROM conversations WHERE owner = ? AND id = ?;

@@ -153,6 +153,18 @@ def find(connection: sqlite3.Connection, owner: str, name: str, value: str, limi
     return [Found(ConversationKey(owner, id), ref) for id, ref in rows]
 
 
+def marks(connection: sqlite3.Connection, key: ConversationKey) -> tuple[Any, ...] | None:
+    """Numbers that change whenever something about a conversation does that a watcher is told of."""
+    found: tuple[Any, ...] | None = connection.execute(Q.marks, (key.owner, key.id)).fetchone()
+    return found
+
+
+def data_version(connection: sqlite3.Connection) -> int:
+    """A number that changes when another connection writes to the file."""
+    number: int = connection.execute("PRAGMA data_version").fetchone()[0]
+    return number
+
+
 def _row(connection: sqlite3.Connection, key: ConversationKey) -> tuple[Any, ...]:
     row: tuple[Any, ...] | None = connection.execute(
         f"{Q.header} WHERE c.owner = ? AND c.id = ?", (key.owner, key.id)

@@ -1,5 +1,5 @@
 """
-Deleting and forking whole conversations, in slices.
+Deleting and forking whole conversations, in slices; scrubbing the file.
 
 A conversation of 50,000 events would keep every other writer waiting for a third of a second.
 So it loses its name first (or does not have one yet), and the rest is done bit by bit between
@@ -8,10 +8,13 @@ the others' commits.
 
 from __future__ import annotations
 
+import sqlite3
+import time
+
 import msgspec
 
 from holdfast.clock import SECOND
-from holdfast.errors import AlreadyExists, InvalidOp, NotFound, StaleHeader
+from holdfast.errors import AlreadyExists, InvalidOp, NotFound, StaleHeader, StoreUnavailable
 from holdfast.ids import ConversationKey
 from holdfast.model.records import Erased
 from holdfast.store.change import Change
@@ -24,6 +27,7 @@ EVENTS_A_SLICE = 1000
 ROWS_A_SLICE = 1000
 RECORDS_A_SLICE = 100
 HIDDEN_FOR = 60 * SECOND
+SCRUB_SECONDS = 30.0
 
 
 class Hidden(msgspec.Struct):
@@ -54,9 +58,9 @@ def hide(batch: Batch, key: ConversationKey, when: int | None) -> tuple[Hidden, 
     return Hidden(head.pk, key.owner, head.unindexed_from), erased
 
 
-def hidden(batch: Batch) -> list[Hidden]:
+def hidden(connection: sqlite3.Connection, now: int) -> list[Hidden]:
     """What crashed deletes and forks have left behind."""
-    return [Hidden(*row) for row in batch.execute(Q.hidden, (batch.now(),)).fetchall()]
+    return [Hidden(*row) for row in connection.execute(Q.hidden, (now,)).fetchall()]
 
 
 def remove_slice(batch: Batch, gone: Hidden) -> bool:
@@ -151,3 +155,17 @@ def reveal(
     commit(batch, msgspec.structs.replace(change, create=None))
     batch.unindexed += 1
     return True
+
+
+def scrub(batch: Batch) -> None:
+    """Rewrite the file without what was deleted, and empty the write-ahead log."""
+    batch.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+    batch.execute("VACUUM")
+    deadline = time.monotonic() + SCRUB_SECONDS
+    # SQLite waits for readers by itself, but not for a checkpoint that another connection runs.
+    while batch.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        if time.monotonic() > deadline:
+            raise StoreUnavailable(
+                "the old bytes are still being read by somebody; scrub again when they are done"
+            )
+        time.sleep(0.01)

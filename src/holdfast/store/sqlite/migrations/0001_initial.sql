@@ -104,4 +104,4 @@ CREATE TABLE tokens (
 
 -- Only the index, no copy of the text; owner is a word, so that one tenant's search does not read
 -- through the others' matches.
-CREATE VIRTUAL TABLE texts USING fts5 (words, owner, content = '', tokenize = 'unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE texts USING fts5 (words, owner, content = '', tokenize = 'unicode61 remove_diacritics 0');
