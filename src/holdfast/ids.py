@@ -38,7 +38,7 @@ def check_name(field: str, value: object, *, empty: bool = False) -> None:
         raise InvalidKey(field, f"has {size:,} bytes; at most {MAX_NAME_BYTES:,} are allowed")
 
 
-class ConversationKey(msgspec.Struct, frozen=True, order=True):
+class ConversationKey(msgspec.Struct, frozen=True, order=True, gc=False):
     """
     The address of a conversation: whose it is, and which one.
 

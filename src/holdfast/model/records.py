@@ -35,7 +35,7 @@ MOVES: dict[CallStatus, frozenset[CallStatus]] = {
 """Which status a call may move to. A move to its own status only sets its expiry anew."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """
     One entry of the log.
 
@@ -49,7 +49,7 @@ class Event(msgspec.Struct, frozen=True):
     id: str | None = None
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, gc=False):
     """The right to run a conversation's agent, until ``until``; ``fence`` proves it in each commit."""
 
     key: ConversationKey
@@ -58,7 +58,7 @@ class Lease(msgspec.Struct, frozen=True):
     until: int
 
 
-class Header(msgspec.Struct, frozen=True):
+class Header(msgspec.Struct, frozen=True, gc=False):
     """
     What is known of a conversation without reading its log.
 
@@ -87,7 +87,7 @@ class Header(msgspec.Struct, frozen=True):
     forked_at: int = 0
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """
     One tool call and where it stands.
 
@@ -106,7 +106,7 @@ class Call(msgspec.Struct, frozen=True):
     expires_at: int | None = None
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """Bytes under a key of a collection. ``revision`` guards the next write."""
 
     collection: str
@@ -139,14 +139,14 @@ class Loaded(msgspec.Struct, frozen=True):
     records: dict[tuple[str, str], Record]
 
 
-class Found(msgspec.Struct, frozen=True, order=True):
+class Found(msgspec.Struct, frozen=True, order=True, gc=False):
     """A conversation that carries a tag, and the ref that the tag points to inside it."""
 
     key: ConversationKey
     ref: str
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Hit(msgspec.Struct, frozen=True, gc=False):
     """An event whose search text matched. ``snippet`` shows the match in its context."""
 
     key: ConversationKey

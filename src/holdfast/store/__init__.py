@@ -15,7 +15,6 @@ Stores: where conversations live.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
 from holdfast.clock import Clock
@@ -65,6 +64,16 @@ ENTRY_POINTS = "holdfast.stores"
 _BUILT_IN = {
     "memory": ("holdfast.store.memory:MemoryStore", None),
     "sqlite": ("holdfast.store.sqlite:SQLiteStore", None),
+    "postgresql": ("holdfast.store.postgres:PostgresStore", "postgres"),
+    "postgres": ("holdfast.store.postgres:PostgresStore", "postgres"),
+    "redis": ("holdfast.store.redis:RedisStore", "redis"),
+    "rediss": ("holdfast.store.redis:RedisStore", "redis"),
+    "valkey": ("holdfast.store.redis:RedisStore", "redis"),
+    "valkeys": ("holdfast.store.redis:RedisStore", "redis"),
+    "s3": ("holdfast.store.objects:ObjectsStore", "objects"),
+    "gs": ("holdfast.store.objects:ObjectsStore", "objects"),
+    "az": ("holdfast.store.objects:ObjectsStore", "objects"),
+    "file": ("holdfast.store.objects:ObjectsStore", "objects"),
 }
 
 
@@ -92,6 +101,9 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
                 raise
             raise MissingExtra(f"{scheme}://", extra) from exc
     else:
+        # Half of the time that importing this package would take, and most programs never get here.
+        from importlib.metadata import entry_points
+
         found = [point for point in entry_points(group=ENTRY_POINTS) if point.name == scheme]
         if not found:
             known = sorted({*_BUILT_IN, *(point.name for point in entry_points(group=ENTRY_POINTS))})

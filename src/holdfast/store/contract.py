@@ -8,6 +8,7 @@ Public methods check what they are given and say the rule; a store implements th
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection, Sequence
 from types import TracebackType
@@ -50,6 +51,7 @@ class Store(Backend):
         self.url = url
         self._clock = clock
         self._opened = False
+        self._gate = asyncio.Lock()
 
     async def open(self) -> Self:
         """
@@ -62,16 +64,18 @@ class Store(Backend):
             SchemaTooNew: It was written by a newer version.
             WeakerThanAsked: It can't promise the durability that the URL asks for.
         """
-        if not self._opened:
-            await self._open()
-            self._opened = True
+        async with self._gate:
+            if not self._opened:
+                await self._open()
+                self._opened = True
         return self
 
     async def close(self) -> None:
         """Wait for what was accepted, then let go of every resource. A second call does nothing."""
-        if self._opened:
-            self._opened = False
-            await self._close()
+        async with self._gate:
+            if self._opened:
+                self._opened = False
+                await self._close()
 
     async def pending_migrations(self) -> list[str]:
         """

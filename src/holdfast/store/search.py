@@ -15,6 +15,7 @@ from typing import Self
 import msgspec
 
 _WORD = re.compile(r"[^\W_]+")
+_SPLIT = re.compile(r"[\W_]")
 _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 _ASCII = bytes(range(128))
 _SNIPPET = 160
@@ -36,14 +37,15 @@ def folded(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words of a text, in order, as search compares them."""
-    return _WORD.findall(folded(clean(text)).lower())
+    return _WORD.findall(folded(clean(text)).casefold())
 
 
 @lru_cache(4096)
 def _fold(char: str) -> str:
     for _ in range(2):
         char = _ACCENTS.sub("", unicodedata.normalize("NFKD", char)).casefold()
-    return char
+    # What a letter is, an index knows from older tables: without a space, 🤖 would be part of a word.
+    return _SPLIT.sub(" ", char)
 
 
 class Query(msgspec.Struct, frozen=True):

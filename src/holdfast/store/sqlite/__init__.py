@@ -41,7 +41,7 @@ from holdfast.store.change import Change
 from holdfast.store.contract import Store
 from holdfast.store.search import Query
 from holdfast.store.sqlite import commit, index, leases, reads, schema, whole
-from holdfast.store.sqlite.batch import Batch, Q
+from holdfast.store.sqlite.batch import Batch
 from holdfast.store.sqlite.faults import translated
 from holdfast.store.sqlite.writer import Writer
 from holdfast.store.url import StoreUrl
@@ -152,11 +152,14 @@ class SQLiteStore(Store):
         await self._writer.run(lambda batch: leases.release(batch, lease, defer))
 
     async def _delete(self, key: ConversationKey, when: int | None) -> Erased:
+        return await asyncio.shield(self._keep(self._hide_and_remove(key, when)))
+
+    async def _hide_and_remove(self, key: ConversationKey, when: int | None) -> Erased:
         hidden = await self._writer.run(lambda batch: whole.hide(batch, key, when))
         if hidden is None:
             return Erased()
         gone, erased = hidden
-        await asyncio.shield(self._keep(self._remove(gone)))
+        await self._remove(gone)
         return erased
 
     async def _remove(self, gone: whole.Hidden) -> None:
@@ -164,6 +167,11 @@ class SQLiteStore(Store):
             pass
 
     async def _fork(
+        self, key: ConversationKey, change: Change, at: int | None, collections: frozenset[str]
+    ) -> Header:
+        return await asyncio.shield(self._keep(self._copy_and_reveal(key, change, at, collections)))
+
+    async def _copy_and_reveal(
         self, key: ConversationKey, change: Change, at: int | None, collections: frozenset[str]
     ) -> Header:
         while True:
@@ -182,11 +190,19 @@ class SQLiteStore(Store):
                 return await self._header(change.key)
 
     async def _settle(self) -> None:
-        while await self._writer.run(index.index_slice):
+        await asyncio.shield(self._keep(self._settle_all()))
+
+    async def _settle_all(self) -> None:
+        while await self._writer.run(index.settle_slice):
             pass
 
     async def _scrub(self) -> None:
-        await self._settle()
+        await asyncio.shield(self._keep(self._remove_bytes()))
+
+    async def _remove_bytes(self) -> None:
+        for gone in await self._writer.run(lambda batch: whole.hidden(self._writing, batch.now())):
+            await self._remove(gone)
+        await self._settle_all()
         await self._writer.run(whole.scrub, alone=True)
 
     # Reading
@@ -264,6 +280,8 @@ class SQLiteStore(Store):
     ) -> list[Header]:
         small = tag is None and limit <= SMALL_READ
         with translated(self.url):
+            if await self._read(lambda c: reads.is_unsettled(c, owner), small=True):
+                await self._settle()
             return await self._read(lambda c: reads.headers(c, owner, tag, order, before, limit), small=small)
 
     async def _owners(self, after: str, limit: int) -> list[str]:
@@ -283,9 +301,12 @@ class SQLiteStore(Store):
             return await self._read(lambda c: reads.due(c, self._now(), limit), small=True)
 
     async def _search(self, owner: str, query: Query, limit: int) -> list[Hit]:
+        return await asyncio.shield(self._keep(self._index_and_search(owner, query, limit)))
+
+    async def _index_and_search(self, owner: str, query: Query, limit: int) -> list[Hit]:
         with translated(self.url):
-            if await self._read(lambda c: c.execute(Q.any_unindexed).fetchone(), small=True):
-                await self._settle()
+            if await self._read(lambda c: reads.is_unsettled(c, owner), small=True):
+                await self._settle_all()
             return await self._read(lambda c: index.search(c, owner, query, limit), small=False)
 
     # Hints
@@ -322,8 +343,8 @@ class SQLiteStore(Store):
                         self._watchers.changed([None])
             await asyncio.sleep(POLL_SECONDS)
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something to its end even if nobody waits for it; ``close`` does."""
+    def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run what takes the writer several turns to its end even if nobody waits for it; ``close`` does."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -26,27 +26,32 @@ _MAX_HEADS = 10_000
 class Head:
     """What a commit needs to know of a conversation."""
 
-    __slots__ = ("activity", "commits", "fences", "holder", "last_seq", "pk", "unindexed_from", "version")
+    __slots__ = ("activity", "changes", "fences", "holder", "last_seq", "pk", "unsettled_from", "version")
 
     def __init__(
         self,
         pk: int,
         last_seq: int = 0,
-        commits: int = 0,
+        changes: int = 0,
         version: int = 0,
         activity: int = 0,
         fences: int = 0,
         holder: str | None = None,
-        unindexed_from: int | None = None,
+        unsettled_from: int | None = None,
     ) -> None:
         self.pk = pk
         self.last_seq = last_seq
-        self.commits = commits
+        self.changes = changes
         self.version = version
         self.activity = activity
         self.fences = fences
         self.holder = holder
-        self.unindexed_from = unindexed_from
+        self.unsettled_from = unsettled_from
+
+    @property
+    def count(self) -> int:
+        """A number that goes up with each commit."""
+        return self.last_seq + self.changes
 
 
 class Batch:
@@ -57,7 +62,7 @@ class Batch:
         self.executemany: Callable[..., sqlite3.Cursor] = connection.executemany
         self.now = clock
         self.changed: set[ConversationKey] = set()
-        self.unindexed = 0
+        self.unsettled = 0
         self._connection = connection
         self._heads: dict[ConversationKey, Head] = {}
         self._seen = -1
@@ -98,7 +103,13 @@ class Batch:
         head = self._heads.get(key)
         if head is None and (row := self.execute(Q.head, (key.owner, key.id)).fetchone()):
             head = self._heads[key] = Head(*row)
+            if head.unsettled_from is not None:
+                head.last_seq, head.activity = self.last_event(head.pk, head.last_seq, head.activity)
         return head
+
+    def last_event(self, pk: int, last_seq: int, activity: int) -> tuple[int, int]:
+        """See ``last_event``."""
+        return last_event(self._connection, pk, last_seq, activity)
 
     def remember(self, key: ConversationKey, head: Head) -> None:
         """Note the head of a conversation that this transaction created."""
@@ -112,14 +123,16 @@ class Batch:
         """Read every head anew: something changed many rows."""
         self._heads.clear()
 
-    def append(self, head: Head, row: tuple[Any, ...]) -> None:
+    def append(self, row: tuple[Any, ...]) -> None:
         """Add an event's row."""
         self._events.append(row)
-        if row[-1] is not None:
-            self.unindexed += 1
-            if head.unindexed_from is None:
-                head.unindexed_from = head.last_seq
-                self.execute(Q.mark_unindexed, (head.last_seq, head.pk))
+
+    def mark_unsettled(self, head: Head, first: int) -> None:
+        """Note that the conversation's row and the index do not know of events from ``first`` on."""
+        self.unsettled += head.last_seq - first + 1
+        if head.unsettled_from is None:
+            head.unsettled_from = first
+            self.execute(Q.mark_unsettled, (first, head.pk))
 
     def move(self, head: Head) -> None:
         """Write the head's numbers when the transaction ends."""
@@ -134,6 +147,13 @@ class Batch:
                 self.executemany(Q.append, self._events)
             self._events.clear()
         if self._moved:
-            moved = [(head.last_seq, head.commits, head.activity, head.pk) for head in self._moved]
+            moved = [(head.last_seq, head.changes, head.activity, head.pk) for head in self._moved]
             self.executemany(Q.advance, moved)
             self._moved.clear()
+
+
+def last_event(connection: sqlite3.Connection, pk: int, last_seq: int, activity: int) -> tuple[int, int]:
+    """``last_seq`` and ``activity`` of a conversation whose row does not know of its newest events."""
+    bounds = ((pk << SEQ_BITS) + last_seq, (pk + 1) << SEQ_BITS)
+    seq, at = connection.execute(Q.last_event, bounds).fetchone() or (last_seq, activity)
+    return seq, max(at, activity)

@@ -59,19 +59,22 @@ def commit(batch: Batch, change: Change) -> Commit:
         checks = _checked(batch, head, change, now)
 
     prev_seq, at = head.last_seq, max(now, head.activity)
-    head.commits += 1
     seqs = _append(batch, head, net, at)
-    if head.last_seq > prev_seq or net.puts:
+    appended = head.last_seq > prev_seq
+    if appended or net.puts:
         head.activity = at
-    batch.move(head)
+    if appended and (net.plain or any(op.text for op in net.appends)):
+        batch.mark_unsettled(head, prev_seq + 1)
     revisions: tuple[int, ...] = ()
-    if not net.plain:
+    if not (net.plain and appended):
+        head.changes += not appended
+        batch.move(head)
         _write_calls(batch, head, change, checks.calls, now, at)
         revisions = _write_records(batch, head, net, checks.revisions)
         _write_marks(batch, head, key, net, now)
         _redact(batch, head, key, net)
         if net.header is not None:
-            head.version = head.commits
+            head.version = head.count
             batch.execute(Q.mark_version, (head.version, head.pk))
             set_header(batch, head.pk, net.header)
     result = Commit(tuple(seqs), revisions, prev_seq, head.last_seq, at)
@@ -183,7 +186,7 @@ def _append(batch: Batch, head: Head, net: Net, at: int) -> list[int]:
             batch.execute(Q.remember_id, (head.pk, op.id, head.last_seq + 1))
         head.last_seq += 1
         search = locate(op.text, op.data) if op.text else None
-        batch.append(head, (base | head.last_seq, op.type, op.data, at, op.id, search))
+        batch.append((base | head.last_seq, op.type, op.data, at, op.id, search))
         seqs.append(head.last_seq)
     return seqs
 
@@ -226,8 +229,8 @@ def _write_records(batch: Batch, head: Head, net: Net, kept: dict[tuple[str, str
         if (collection, name) in kept:
             revisions.append(guard(head.pk, kept[collection, name]))
             continue
-        batch.execute(Q.put_record, (head.pk, collection, name, head.commits, put.data))
-        revisions.append(guard(head.pk, head.commits))
+        batch.execute(Q.put_record, (head.pk, collection, name, head.count, put.data))
+        revisions.append(guard(head.pk, head.count))
     return tuple(revisions)
 
 
@@ -270,7 +273,7 @@ def _redact(batch: Batch, head: Head, key: ConversationKey, net: Net) -> None:
         kind, data, search = batch.execute(Q.event_for_redaction, (n,)).fetchone()
         if kind == REDACTED:
             continue
-        if search is not None and (head.unindexed_from is None or seq < head.unindexed_from):
+        if search is not None and (head.unsettled_from is None or seq < head.unsettled_from):
             unindex(batch, key.owner, [(n, search, data)])
         batch.execute(Q.redact, (REDACTED, tombstone(kind, data, os.urandom(16)), n))
         count += 1

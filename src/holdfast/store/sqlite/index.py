@@ -1,8 +1,9 @@
 """
-Full-text search.
+Settling: what follows the commits in batches, for lists and for full-text search.
 
-Events are indexed in batches after their commit; what is not indexed yet is marked in the
-conversation's row, in the same transaction as the events, so a crash leaves nothing out.
+A commit that only appends writes nothing but its events. What the conversation's row and the index
+do not know of yet is marked in the row, in the same transaction as the first such event, so a crash
+leaves nothing out.
 """
 
 from __future__ import annotations
@@ -17,30 +18,28 @@ from holdfast.store.search import Query, folded, located
 from holdfast.store.sqlite.batch import SEQ_BITS, Batch, Q
 
 SLICE = 1000
-_CONVERSATIONS = 64
 
 Text = tuple[int, bytes, bytes]
 
 
-def index_slice(batch: Batch) -> bool:
-    """Index some of what is marked; True if there is more."""
+def settle_slice(batch: Batch) -> bool:
+    """Settle some of what is marked; True if there is more."""
     room = SLICE
     batch.flush()
-    for pk, owner, first in batch.execute(Q.unindexed, (_CONVERSATIONS,)).fetchall():
+    for pk, owner, first, last_seq, activity in batch.execute(Q.unsettled, (SLICE,)).fetchall():
         base, end = pk << SEQ_BITS, (pk + 1) << SEQ_BITS
         texts = batch.execute(Q.searchable_from, (base | first, end, room)).fetchall()
-        mark = _owner_word(owner)
-        batch.executemany(
-            Q.index_text, [(n, folded(located(search, data)), mark) for n, search, data in texts]
-        )
-        done = len(texts) < room
-        batch.execute(Q.mark_unindexed, (None if done else (texts[-1][0] & (1 << SEQ_BITS) - 1) + 1, pk))
+        word = _owner_word(owner)
+        batch.executemany(Q.index_text, [(n, folded(located(where, data)), word) for n, where, data in texts])
+        # A full slice may have more behind it, which is marked from there on.
+        rest = None if len(texts) < room else (texts[-1][0] & (1 << SEQ_BITS) - 1) + 1
+        batch.execute(Q.settle, (*batch.last_event(pk, last_seq, activity), rest, pk))
         room -= len(texts)
         if room <= 0:
             break
     batch.forget_all()
-    batch.unindexed = 0
-    return batch.execute(Q.any_unindexed).fetchone() is not None
+    batch.unsettled = 0
+    return batch.execute(Q.any_unsettled).fetchone() is not None
 
 
 def unindex(batch: Batch, owner: str, texts: Iterable[Text]) -> None:

@@ -1,5 +1,5 @@
 -- name: head
-SELECT pk, last_seq, commits, version, activity, fences, holder, unindexed_from
+SELECT pk, last_seq, changes, version, activity, fences, holder, unsettled_from
 FROM conversations WHERE owner = ? AND id = ?;
 
 -- name: create
@@ -9,10 +9,13 @@ INSERT INTO conversations (owner, id, created_at, activity) VALUES (?, ?, ?, ?);
 INSERT INTO profiles (conversation) VALUES (?);
 
 -- name: advance
-UPDATE conversations SET last_seq = ?, commits = ?, activity = ? WHERE pk = ?;
+UPDATE conversations SET last_seq = ?, changes = ?, activity = ? WHERE pk = ?;
 
--- name: mark_unindexed
-UPDATE conversations SET unindexed_from = ? WHERE pk = ?;
+-- name: mark_unsettled
+UPDATE conversations SET unsettled_from = ? WHERE pk = ?;
+
+-- name: last_event
+SELECT n & 4294967295, at FROM events WHERE n > ? AND n < ? ORDER BY n DESC LIMIT 1;
 
 -- name: mark_version
 UPDATE conversations SET version = ? WHERE pk = ?;
@@ -96,9 +99,9 @@ UPDATE conversations SET wake_at = NULL WHERE pk = ?;
 UPDATE conversations SET holder = NULL, lease_until = 0 WHERE pk = ?;
 
 -- name: header
-SELECT c.pk, c.owner, c.id, c.last_seq, c.commits, c.version, c.created_at, c.activity, c.tail, c.status,
+SELECT c.pk, c.owner, c.id, c.last_seq, c.changes, c.version, c.created_at, c.activity, c.tail, c.status,
     c.agent, c.takeovers, c.wake_at, c.fences, c.holder, c.lease_until, p.title, CAST(p.metadata AS BLOB),
-    CAST(p.settings AS BLOB), p.forked_from, p.forked_at
+    CAST(p.settings AS BLOB), p.forked_from, p.forked_at, c.unsettled_from
 FROM conversations c JOIN profiles p ON p.conversation = c.pk;
 
 -- name: events_between
@@ -147,7 +150,7 @@ UPDATE conversations
 SET owner = NULL, id = NULL, hidden_owner = owner, wake_at = NULL, holder = NULL, lease_until = 0 WHERE pk = ?;
 
 -- name: hidden
-SELECT pk, hidden_owner, unindexed_from FROM conversations WHERE owner IS NULL AND lease_until <= ?;
+SELECT pk, hidden_owner, unsettled_from FROM conversations WHERE owner IS NULL AND lease_until <= ?;
 
 -- name: count_calls
 SELECT count(*) FROM calls WHERE conversation = ?;
@@ -216,15 +219,21 @@ SELECT last_seq, redactions FROM conversations WHERE owner = ? AND id = ? AND pk
 UPDATE conversations SET lease_until = ? WHERE pk = ?;
 
 -- name: reveal
-UPDATE conversations SET owner = ?, id = ?, created_at = ?, activity = ?, lease_until = 0, unindexed_from = ?
+UPDATE conversations SET owner = ?, id = ?, created_at = ?, activity = ?, lease_until = 0, unsettled_from = ?
 WHERE pk = ?;
 
--- name: unindexed
-SELECT pk, owner, unindexed_from FROM conversations
-WHERE unindexed_from IS NOT NULL AND owner IS NOT NULL LIMIT ?;
+-- name: unsettled
+SELECT pk, owner, unsettled_from, last_seq, activity FROM conversations
+WHERE unsettled_from IS NOT NULL AND owner IS NOT NULL LIMIT ?;
 
--- name: any_unindexed
-SELECT 1 FROM conversations WHERE unindexed_from IS NOT NULL AND owner IS NOT NULL LIMIT 1;
+-- name: settle
+UPDATE conversations SET last_seq = ?, activity = ?, unsettled_from = ? WHERE pk = ?;
+
+-- name: any_unsettled
+SELECT 1 FROM conversations WHERE unsettled_from IS NOT NULL AND owner IS NOT NULL LIMIT 1;
+
+-- name: owner_unsettled
+SELECT 1 FROM conversations WHERE unsettled_from IS NOT NULL AND owner = ? LIMIT 1;
 
 -- name: searchable_from
 SELECT n, search, CAST(data AS BLOB) FROM events WHERE n >= ? AND n < ? AND search IS NOT NULL ORDER BY n LIMIT ?;
@@ -242,4 +251,6 @@ WHERE t.texts MATCH ? AND c.owner = ? AND e.search IS NOT NULL
 ORDER BY bm25(t.texts, 1.0, 0.0), e.at DESC, e.n DESC LIMIT ?;
 
 -- name: marks
-SELECT pk, commits, wake_at, holder FROM conversations WHERE owner = ? AND id = ?;
+SELECT pk, changes, wake_at, holder,
+    (SELECT max(n) FROM events WHERE n > c.pk << 32 AND n < (c.pk + 1) << 32)
+FROM conversations c WHERE owner = ? AND id = ?;

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from holdfast.errors import NotFound
 from holdfast.ids import ConversationKey
 from holdfast.model.records import Call, CallStatus, Event, Found, Header, Lease, Loaded, Record
 from holdfast.store.backend import Cursor, Order
 from holdfast.store.rules import guard
-from holdfast.store.sqlite.batch import SEQ_BITS, Q
+from holdfast.store.sqlite.batch import SEQ_BITS, Q, last_event
 from holdfast.store.sqlite.commit import after_prefix
 
 _IS_OPEN = "k.status IN ('pending', 'executing', 'interrupted', 'detached')"
@@ -19,7 +22,8 @@ _IS_OPEN = "k.status IN ('pending', 'executing', 'interrupted', 'detached')"
 
 def header(connection: sqlite3.Connection, key: ConversationKey) -> Header:
     """The header of a conversation."""
-    return _header(_row(connection, key))
+    with _one_moment(connection):
+        return _settled(connection, _row(connection, key))
 
 
 def load(
@@ -30,13 +34,11 @@ def load(
     at_most: int | None,
 ) -> Loaded | None:
     """All that is needed to go on; None if that is more than ``at_most`` events."""
-    connection.execute("BEGIN")
-    try:
+    with _one_moment(connection):
         row = _row(connection, key)
-        head = _header(row)
+        pk, head = row[0], _settled(connection, row)
         if at_most is not None and head.last_seq - head.tail >= at_most:
             return None
-        pk = row[0]
         open_calls = connection.execute(
             f"{Q.calls} WHERE k.owner = ? AND k.conversation = ? AND {_IS_OPEN} ORDER BY k.pk",
             (key.owner, pk),
@@ -46,8 +48,6 @@ def load(
             if record := connection.execute(f"{Q.records} AND key = ?", (pk, collection, name)).fetchone():
                 found[collection, name] = _record(pk, record)
         return Loaded(head, _events(connection, pk, head.tail - 1, None, None), _calls(open_calls), found)
-    finally:
-        connection.execute("COMMIT")
 
 
 def events(
@@ -113,7 +113,7 @@ def headers(
     before: Cursor | None,
     limit: int,
 ) -> list[Header]:
-    """Headers of an owner's conversations, newest first."""
+    """Headers of an owner's conversations, newest first, as their rows have them."""
     column = "activity" if order == "activity" else "created_at"
     where, values = "c.owner = ?", [owner]
     if tag is not None:
@@ -124,6 +124,11 @@ def headers(
         values += before  # type: ignore[arg-type]
     query = f"{Q.header} WHERE {where} ORDER BY c.{column} DESC, c.id DESC LIMIT ?"
     return [_header(row) for row in connection.execute(query, (*values, limit))]
+
+
+def is_unsettled(connection: sqlite3.Connection, owner: str) -> bool:
+    """Whether rows of an owner's conversations lag behind their logs."""
+    return connection.execute(Q.owner_unsettled, (owner,)).fetchone() is not None
 
 
 def owners(connection: sqlite3.Connection, after: str, limit: int) -> list[str]:
@@ -182,42 +187,48 @@ def _pk(connection: sqlite3.Connection, key: ConversationKey) -> int:
     return pk
 
 
+@contextlib.contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def _settled(connection: sqlite3.Connection, row: tuple[Any, ...]) -> Header:
+    """The header of a row, with the numbers that the row does not have yet."""
+    pk, last_seq, changes, activity, unsettled_from = row[0], row[3], row[4], row[7], row[-1]
+    if unsettled_from is None:
+        return _header(row)
+    last_seq, activity = last_event(connection, pk, last_seq, activity)
+    revision = guard(pk, last_seq + changes)
+    return msgspec.structs.replace(_header(row), last_seq=last_seq, activity=activity, revision=revision)
+
+
 def _header(row: tuple[Any, ...]) -> Header:
-    (
-        pk,
-        owner,
-        id,
-        last_seq,
-        commits,
-        version,
-        created_at,
-        activity,
-        tail,
-        status,
-        agent,
-        takeovers,
-        wake_at,
-    ) = row[:13]
-    fences, holder, lease_until, title, metadata, settings, forked_from, forked_at = row[13:]
+    pk, owner, id, last_seq, changes, version, created_at, activity, tail, status, *others = row
+    agent, takeovers, wake_at, fences, holder, lease_until, *profile, _ = others
+    title, metadata, settings, forked_from, forked_at = profile
     key = ConversationKey(owner, id)
     return Header(
-        key,
-        last_seq,
-        created_at,
-        activity,
-        guard(pk, commits),
-        guard(pk, version),
-        title,
-        status,
-        agent,
-        metadata,
-        settings,
-        tail,
-        takeovers,
-        wake_at,
-        None if holder is None else Lease(key, holder, guard(pk, fences), lease_until),
-        forked_from,
-        forked_at,
+        key=key,
+        last_seq=last_seq,
+        created_at=created_at,
+        activity=activity,
+        revision=guard(pk, last_seq + changes),
+        version=guard(pk, version),
+        title=title,
+        status=status,
+        agent=agent,
+        metadata=metadata,
+        settings=settings,
+        tail=tail,
+        takeovers=takeovers,
+        wake_at=wake_at,
+        lease=None if holder is None else Lease(key, holder, guard(pk, fences), lease_until),
+        forked_from=forked_from,
+        forked_at=forked_at,
     )
 
 

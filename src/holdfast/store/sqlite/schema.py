@@ -92,13 +92,16 @@ def version(connection: sqlite3.Connection, url: str) -> int:
     Raises:
         NotAStore: It belongs to another application.
     """
-    ours = connection.execute("PRAGMA application_id").fetchone()[0]
-    found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    # One statement, one moment: another process may be making the schema right now.
+    ours, found, things = connection.execute(
+        "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),"
+        " (SELECT count(*) FROM sqlite_master)"
+    ).fetchone()
     if ours != APPLICATION_ID:
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if things:
             raise NotAStore(f"{url} is a database of another application; choose another path")
         return 0
-    return found
+    return int(found)
 
 
 def upgrade(connection: sqlite3.Connection, url: str, scripts: list[str]) -> None:
@@ -111,7 +114,9 @@ def upgrade(connection: sqlite3.Connection, url: str, scripts: list[str]) -> Non
                 connection.execute(statement)
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A full disk has rolled it back already, and a second time would be the error that is seen.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 

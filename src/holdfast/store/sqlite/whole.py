@@ -35,7 +35,7 @@ class Hidden(msgspec.Struct):
 
     pk: int
     owner: str | None
-    unindexed_from: int | None
+    unsettled_from: int | None
 
 
 def hide(batch: Batch, key: ConversationKey, when: int | None) -> tuple[Hidden, Erased] | None:
@@ -43,7 +43,7 @@ def hide(batch: Batch, key: ConversationKey, when: int | None) -> tuple[Hidden, 
     head = batch.head(key)
     if head is None:
         return None
-    revision = guard(head.pk, head.commits)
+    revision = guard(head.pk, head.count)
     if when not in (None, revision):
         raise StaleHeader(key, expected=when or 0, actual=revision)
     batch.flush()
@@ -55,7 +55,7 @@ def hide(batch: Batch, key: ConversationKey, when: int | None) -> tuple[Hidden, 
     batch.execute(Q.hide, (head.pk,))
     batch.forget(key)
     batch.changed.add(key)
-    return Hidden(head.pk, key.owner, head.unindexed_from), erased
+    return Hidden(head.pk, key.owner, head.unsettled_from), erased
 
 
 def hidden(connection: sqlite3.Connection, now: int) -> list[Hidden]:
@@ -69,7 +69,7 @@ def remove_slice(batch: Batch, gone: Hidden) -> bool:
     (last,) = batch.execute(Q.last_of_slice, (base, end, EVENTS_A_SLICE)).fetchone()
     if last is not None:
         if gone.owner is not None:
-            indexed = last if gone.unindexed_from is None else min(last, (base | gone.unindexed_from) - 1)
+            indexed = last if gone.unsettled_from is None else min(last, (base | gone.unsettled_from) - 1)
             unindex(batch, gone.owner, batch.execute(Q.searchable_between, (base, indexed)).fetchall())
         batch.execute(Q.delete_events, (base, last))
         return True
@@ -153,7 +153,7 @@ def reveal(
     for collection in collections:
         batch.execute(Q.fork_records, (fork.pk, fork.source, collection))
     commit(batch, msgspec.structs.replace(change, create=None))
-    batch.unindexed += 1
+    batch.unsettled += fork.at
     return True
 
 

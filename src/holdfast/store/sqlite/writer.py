@@ -19,15 +19,15 @@ from holdfast.errors import HoldfastError
 from holdfast.ids import ConversationKey
 from holdfast.store.sqlite.batch import Batch
 from holdfast.store.sqlite.faults import translate
-from holdfast.store.sqlite.index import index_slice
+from holdfast.store.sqlite.index import settle_slice
 
 T = TypeVar("T")
 Job = Callable[[Batch], Any]
 
 MAX_GROUP = 256
 MAX_GROUP_BYTES = 8 << 20
-INDEX_AFTER_SECONDS = 0.2
-INDEX_AFTER_TEXTS = 2000
+SETTLE_AFTER_SECONDS = 0.2
+SETTLE_AFTER_EVENTS = 1000
 
 
 class _Request:
@@ -77,23 +77,23 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        more_to_index, held = True, None
+        more_to_settle, held = True, None
         while True:
-            wait = INDEX_AFTER_SECONDS if more_to_index or self._batch.unindexed else None
+            wait = SETTLE_AFTER_SECONDS if more_to_settle or self._batch.unsettled else None
             try:
                 first = held or self._queue.get(timeout=wait)
             except queue.Empty:
-                more_to_index = self._index()
+                more_to_settle = self._settle_some()
                 continue
             if first is None:
                 return
             group, held, stop = self._gather(first)
             outcomes = self._alone(first) if first.alone else self._together(group)
-            self._settle(group, outcomes)
+            self._reply(group, outcomes)
             if stop:
                 return
-            if self._batch.unindexed >= INDEX_AFTER_TEXTS:
-                more_to_index = self._index()
+            if self._batch.unsettled >= SETTLE_AFTER_EVENTS:
+                more_to_settle = self._settle_some()
 
     def _gather(self, first: _Request) -> tuple[list[_Request], _Request | None, bool]:
         group, size = [first], first.size
@@ -141,15 +141,15 @@ class Writer:
         except Exception as exc:
             return [exc]
 
-    def _index(self) -> bool:
-        """Index a slice in a transaction of its own; a failure is left for the next try."""
-        [outcome] = self._together([_Request(index_slice, self._loop.create_future(), 0, False)])
+    def _settle_some(self) -> bool:
+        """Settle a slice in a transaction of its own; a failure is left for the next try."""
+        [outcome] = self._together([_Request(settle_slice, self._loop.create_future(), 0, False)])
         if isinstance(outcome, BaseException):
-            self._batch.unindexed = 0
+            self._batch.unsettled = 0
             return False
         return bool(outcome)
 
-    def _settle(self, group: list[_Request], outcomes: list[Any]) -> None:
+    def _reply(self, group: list[_Request], outcomes: list[Any]) -> None:
         changed, self._batch.changed = self._batch.changed, set()
         try:
             self._loop.call_soon_threadsafe(self._answer, group, outcomes, changed)

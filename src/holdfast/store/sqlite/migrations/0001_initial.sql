@@ -1,5 +1,7 @@
--- A conversation's row holds what every commit reads or changes, and nothing long: it is rewritten
--- each time. Owner and id are NULL while it is being forked or deleted, so nobody can name it; what
+-- A conversation's row holds what commits read or change, and nothing long. A commit that only appends
+-- events leaves it alone, but for unsettled_from: the first seq that the row (last_seq, activity) and the
+-- search index do not know of yet. changes counts the commits that appended nothing, so last_seq +
+-- changes goes up with each commit. Owner and id are NULL while it is being forked or deleted, so nobody can name it; what
 -- is left of a crashed fork or delete is removed once lease_until has passed.
 -- The primary key is never reused: it is the incarnation that revisions and fences are made of.
 CREATE TABLE conversations (
@@ -7,7 +9,7 @@ CREATE TABLE conversations (
     owner TEXT,
     id TEXT,
     last_seq INTEGER NOT NULL DEFAULT 0,
-    commits INTEGER NOT NULL DEFAULT 0,
+    changes INTEGER NOT NULL DEFAULT 0,
     version INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL,
     activity INTEGER NOT NULL,
@@ -20,14 +22,14 @@ CREATE TABLE conversations (
     fences INTEGER NOT NULL DEFAULT 0,
     holder TEXT,
     lease_until INTEGER NOT NULL DEFAULT 0,
-    unindexed_from INTEGER,
+    unsettled_from INTEGER,
     hidden_owner TEXT
 ) STRICT;
 CREATE UNIQUE INDEX conversations_key ON conversations (owner, id);
 CREATE INDEX conversations_activity ON conversations (owner, activity, id);
 CREATE INDEX conversations_created ON conversations (owner, created_at, id);
 CREATE INDEX conversations_work ON conversations (max(wake_at, lease_until)) WHERE wake_at IS NOT NULL;
-CREATE INDEX conversations_unindexed ON conversations (pk) WHERE unindexed_from IS NOT NULL;
+CREATE INDEX conversations_unsettled ON conversations (owner) WHERE unsettled_from IS NOT NULL;
 
 CREATE TABLE profiles (
     conversation INTEGER PRIMARY KEY,
