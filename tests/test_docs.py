@@ -20,18 +20,26 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 BLOCKS = [
-    pytest.param(match.group(1), id=f"{page.relative_to(ROOT)}:{page.read_text()[: match.start()].count(chr(10)) + 1}")
+    pytest.param(
+        match.group(1), id=f"{page.relative_to(ROOT)}:{page.read_text()[: match.start()].count(chr(10)) + 1}"
+    )
     for page in PAGES
     for match in BLOCK.finditer(page.read_text())
 ]
-MODULES = [m.name for m in pkgutil.walk_packages(holdfast.__path__, "holdfast.") if not m.name.startswith("holdfast.testing")]
+MODULES = [
+    m.name
+    for m in pkgutil.walk_packages(holdfast.__path__, "holdfast.")
+    if not m.name.startswith("holdfast.testing")
+]
 
 
 @pytest.mark.parametrize("code", BLOCKS)
 def test_a_code_block_runs(code: str, tmp_path: Path) -> None:
     (tmp_path / "block.py").write_text(code)
 
-    done = subprocess.run([sys.executable, "-W", "error", "block.py"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "block.py"], cwd=tmp_path, capture_output=True, text=True
+    )
 
     assert done.returncode == 0, done.stderr
 
@@ -41,7 +49,9 @@ def test_the_example_of_the_readme_has_one_winner_and_is_the_same_when_run_again
     (tmp_path / "example.py").write_text(example)
 
     first, second = (
-        subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
         for _ in range(2)
     )
 

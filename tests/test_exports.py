@@ -11,7 +11,17 @@ import pytest
 EXPORTS = {
     "holdfast": {"__version__"},
     "holdfast.store": {
-        *("ABSENT", "Append", "ConversationKey", "DropRecords", "Limits", "MoveCall", "Op", "OpenCall", "PutRecord"),
+        *(
+            "ABSENT",
+            "Append",
+            "ConversationKey",
+            "DropRecords",
+            "Limits",
+            "MoveCall",
+            "Op",
+            "OpenCall",
+            "PutRecord",
+        ),
         *("Redact", "Rest", "SetHeader", "Store", "Tag", "Untag", "Wake", "connect"),
     },
 }
@@ -29,6 +39,8 @@ def test_a_module_exports_what_it_should_and_no_more(module: str) -> None:
 def test_importing_holdfast_imports_nothing_that_is_optional() -> None:
     code = "import holdfast.store, holdfast.store.sqlite, sys; print(*{m.split('.')[0] for m in sys.modules})"
 
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
 
     assert not {"typer", "rich", "pytest", "anyio", "hypothesis", "apsw", "pydantic"} & set(loaded)

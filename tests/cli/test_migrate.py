@@ -76,4 +76,7 @@ def test_without_its_packages_the_command_says_what_to_install(tmp_path: Path) -
 
 def schema(connection: sqlite3.Connection) -> list[object]:
     rows = connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchall()
-    return [*rows, *(connection.execute(f"PRAGMA {p}").fetchone() for p in ("application_id", "user_version"))]
+    return [
+        *rows,
+        *(connection.execute(f"PRAGMA {p}").fetchone() for p in ("application_id", "user_version")),
+    ]
