@@ -141,7 +141,10 @@ class Agent:
             waiting = OpenCall(BOOKING, BOOKING, "interrupted", "human")
             await self._commit("asking for approval", said(wants), waiting, said(waits), token="ask-booking")
         if status == "pending":
-            booked = MoveCall(BOOKING, "completed", frozenset({"pending"}))
+            # Durable before the side effect begins: a booking that may have been made is never made again.
+            begun = MoveCall(BOOKING, "executing", frozenset({"pending"}))
+            await self._commit("starting to book", begun, said(ToolStarted(BOOKING)), token="start-booking")
+            booked = MoveCall(BOOKING, "completed", frozenset({"executing"}))
             result = ToolResult(BOOKING, "ok", (Text("Booked, confirmation HF-42"),))
             await self._commit("booking", booked, said(result), token="end-booking")
 

@@ -43,7 +43,7 @@ def test_the_printed_sql_makes_the_same_schema_as_a_migration(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("nosql://x", "known are memory://, sqlite://"),
+        ("nosql://x", "sqlite://"),
         ("sqlite://x", "names no file"),
         ("sqlite:///a.db?colour=red", "unknown parameter 'colour'"),
         ("sqlite:///missing/a.db", "does not exist"),
