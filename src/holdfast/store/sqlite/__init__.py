@@ -117,8 +117,7 @@ class SQLiteStore(Store):
             await asyncio.gather(self._poller, return_exceptions=True)
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._writer.stop()
-        await asyncio.to_thread(self._writer.join)
+        await self._writer.close()
         await asyncio.to_thread(self._pool.shutdown)
         self._connections.close()
 

@@ -12,12 +12,14 @@ import asyncio
 import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from holdfast.errors import HoldfastError
 from holdfast.ids import ConversationKey
 from holdfast.store.sqlite.batch import Batch
+from holdfast.store.sqlite.bell import Bell
 from holdfast.store.sqlite.faults import translate
 from holdfast.store.sqlite.index import settle_slice
 
@@ -54,6 +56,8 @@ class Writer:
         self._loop = loop
         self._on_change = on_change
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._done: deque[tuple[list[_Request], list[Any], set[ConversationKey]]] = deque()
+        self._bell = Bell(loop, self._answer_all)
         self._thread = threading.Thread(target=self._run, name="holdfast-sqlite-writer", daemon=True)
         self._thread.start()
 
@@ -68,13 +72,11 @@ class Writer:
         self._queue.put(_Request(job, future, size, alone))
         return await future
 
-    def stop(self) -> None:
-        """Let the thread end after what is queued. Call ``join`` outside the event loop's thread."""
+    async def close(self) -> None:
+        """Wait for what is queued, then end the thread."""
         self._queue.put(None)
-
-    def join(self) -> None:
-        """Wait for the thread's end."""
-        self._thread.join()
+        await asyncio.to_thread(self._thread.join)
+        self._bell.close()
 
     def _run(self) -> None:
         more_to_settle, held = True, None
@@ -88,7 +90,9 @@ class Writer:
             if first is None:
                 return
             group, held, stop = self._gather(first)
-            outcomes = self._alone(first) if first.alone else self._together(group)
+            outcomes = (
+                self._alone(first.job) if first.alone else self._together([request.job for request in group])
+            )
             self._reply(group, outcomes)
             if stop:
                 return
@@ -107,20 +111,20 @@ class Writer:
             size += request.size
         return group, None, False
 
-    def _together(self, group: list[_Request]) -> list[Any]:
+    def _together(self, jobs: list[Job]) -> list[Any]:
         batch = self._batch
         try:
             batch.begin()
         except sqlite3.Error as exc:
             batch.rollback()
-            return [translate(exc, self._url)] * len(group)
+            return [translate(exc, self._url)] * len(jobs)
         try:
-            outcomes = [self._attempt(request.job) for request in group]
+            outcomes = [self._attempt(job) for job in jobs]
             batch.commit()
         except Exception as exc:
             batch.rollback()
-            if len(group) > 1:
-                return [outcome for request in group for outcome in self._together([request])]
+            if len(jobs) > 1:
+                return [outcome for job in jobs for outcome in self._together([job])]
             return [translate(exc, self._url) if isinstance(exc, sqlite3.Error) else exc]
         return outcomes
 
@@ -133,9 +137,9 @@ class Writer:
                 raise
             return exc
 
-    def _alone(self, request: _Request) -> list[Any]:
+    def _alone(self, job: Job) -> list[Any]:
         try:
-            return [request.job(self._batch)]
+            return [job(self._batch)]
         except sqlite3.Error as exc:
             return [translate(exc, self._url)]
         except Exception as exc:
@@ -143,7 +147,7 @@ class Writer:
 
     def _settle_some(self) -> bool:
         """Settle a slice in a transaction of its own; a failure is left for the next try."""
-        [outcome] = self._together([_Request(settle_slice, self._loop.create_future(), 0, False)])
+        [outcome] = self._together([settle_slice])
         if isinstance(outcome, BaseException):
             self._batch.unsettled = 0
             return False
@@ -151,11 +155,12 @@ class Writer:
 
     def _reply(self, group: list[_Request], outcomes: list[Any]) -> None:
         changed, self._batch.changed = self._batch.changed, set()
-        try:
-            self._loop.call_soon_threadsafe(self._answer, group, outcomes, changed)
-        except RuntimeError:
-            # The event loop is closed: nobody waits for the answer any more. What was done is durable.
-            return
+        self._done.append((group, outcomes, changed))
+        self._bell.ring()
+
+    def _answer_all(self) -> None:
+        while self._done:
+            self._answer(*self._done.popleft())
 
     def _answer(self, group: list[_Request], outcomes: list[Any], changed: set[ConversationKey]) -> None:
         for request, outcome in zip(group, outcomes, strict=True):
