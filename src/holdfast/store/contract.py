@@ -34,7 +34,7 @@ from holdfast.model.records import (
 )
 from holdfast.store.backend import Backend, Cursor, Order
 from holdfast.store.change import Change
-from holdfast.store.ops import ABSENT, Op, SetHeader
+from holdfast.store.ops import ABSENT, Op, SetHeader, check_duration, check_number
 from holdfast.store.search import Query
 
 
@@ -121,8 +121,8 @@ class Store(Backend):
         """
         Apply ``ops`` in order: all of them or none, durable on return.
 
-        Numbers given to appends start at 1 and have no gaps. ``activity`` moves when an event or
-        a record is written, and never back. Cancelling the awaiting task leaves the commit
+        Numbers given to appends start at 1 and have no gaps. ``activity`` moves with each event
+        that is appended and with each ``PutRecord``, and never back. Cancelling the awaiting task leaves the commit
         applied or not, never half.
 
         Args:
@@ -149,9 +149,7 @@ class Store(Backend):
         The checks are made in this order on every backend.
         """
         self._check_open()
-        change = Change.of(key, ops, token=token, expect=expect, fence=fence, create=create)
-        if change.size > self.limits.max_commit:
-            raise TooLarge(change.size, self.limits.max_commit)
+        change = self._change(key, ops, token=token, expect=expect, fence=fence, create=create)
         return await self._commit(change)
 
     # Reading one conversation
@@ -164,6 +162,7 @@ class Store(Backend):
             NotFound: There is no such conversation for this owner.
         """
         self._check_open()
+        check_key(key)
         return await self._header(key)
 
     async def load(self, key: ConversationKey, *, records: Sequence[tuple[str, str]] = ()) -> Loaded:
@@ -177,6 +176,7 @@ class Store(Backend):
             NotFound: There is no such conversation for this owner.
         """
         self._check_open()
+        check_key(key)
         for collection, name in records:
             check_name("collection", collection)
             check_name("record key", name)
@@ -192,6 +192,9 @@ class Store(Backend):
             NotFound: There is no such conversation for this owner.
         """
         self._check_open()
+        check_key(key)
+        check_number("after", after, least=-(2**63))
+        check_number("before", before, least=-(2**63))
         _check_limit(limit)
         return await self._events(key, after, before, limit)
 
@@ -209,6 +212,7 @@ class Store(Backend):
             NotFound: There is no such conversation for this owner.
         """
         self._check_open()
+        check_key(key)
         _check_names("call id", call_ids)
         return await self._calls(key, status, call_ids)
 
@@ -235,6 +239,7 @@ class Store(Backend):
             NotFound: There is no such conversation for this owner.
         """
         self._check_open()
+        check_key(key)
         check_name("collection", collection)
         _check_names("record key", keys)
         for bound in (prefix, after, before):
@@ -269,6 +274,7 @@ class Store(Backend):
             check_name("tag name", tag[0])
             check_name("tag value", tag[1])
         if before is not None:
+            check_number("before", before[0], least=0)
             check_name("conversation id", before[1])
         return await self._headers(owner, tag, order, before, limit)
 
@@ -312,6 +318,8 @@ class Store(Backend):
         self._check_open()
         check_name("owner", owner)
         _check_limit(limit)
+        if type(text) is not str:
+            raise InvalidOp(f"search takes a text, not {type(text).__name__}")
         query = Query.of(text, phrase=phrase)
         return await self._search(owner, query, limit) if query.words else []
 
@@ -334,6 +342,7 @@ class Store(Backend):
             NotFound: There is no such conversation for this owner.
         """
         self._check_open()
+        check_key(key)
         check_name("holder", holder)
         _check_ttl(ttl)
         return await self._acquire(key, holder, ttl)
@@ -367,6 +376,8 @@ class Store(Backend):
         ``defer`` marks the conversation as having work that many seconds from now, for others.
         """
         self._check_open()
+        if defer is not None:
+            check_duration("defer", defer, zero=True)
         await self._release(lease, defer)
 
     # Hints
@@ -388,6 +399,7 @@ class Store(Backend):
     async def signal(self, key: ConversationKey, payload: bytes) -> None:
         """Send bytes to whoever watches the conversation now. Nothing is stored, nothing is promised."""
         self._check_open()
+        check_key(key)
         await self._signal(key, payload)
 
     # Whole conversations
@@ -403,6 +415,8 @@ class Store(Backend):
             StaleHeader: The conversation was changed since.
         """
         self._check_open()
+        check_key(key)
+        check_number("when", when, least=0)
         return await self._delete(key, when)
 
     async def erase(self, owner: str) -> Erased:
@@ -439,11 +453,12 @@ class Store(Backend):
         Raises:
             NotFound: There is no such conversation for this owner.
             AlreadyExists: There is one under ``new_id``.
-            InvalidOp: ``at`` is not a seq of the log.
+            InvalidOp: The log ends before ``at``.
         """
         self._check_open()
-        new = ConversationKey(key.owner, new_id)
-        change = Change.of(new, ops, create=SetHeader(when=ABSENT))
+        check_key(key)
+        check_number("at", at, least=0)
+        change = self._change(ConversationKey(key.owner, new_id), ops, create=SetHeader(when=ABSENT))
         return await self._fork(key, change, at, frozenset(collections))
 
     # Upkeep
@@ -458,6 +473,21 @@ class Store(Backend):
         self._check_open()
         await self._scrub()
 
+    def _change(
+        self,
+        key: ConversationKey,
+        ops: Sequence[Op],
+        *,
+        token: str | None = None,
+        expect: int | None = None,
+        fence: int | None = None,
+        create: SetHeader | None = None,
+    ) -> Change:
+        change = Change.of(key, ops, token=token, expect=expect, fence=fence, create=create)
+        if change.size > self.limits.max_commit:
+            raise TooLarge(change.size, self.limits.max_commit)
+        return change
+
     def _check_open(self) -> None:
         if not self._opened:
             raise StoreClosed(self.url)
@@ -468,9 +498,14 @@ def _check_names(field: str, names: Collection[str] | None) -> None:
         check_name(field, name, empty=True)
 
 
+def check_key(key: object) -> None:
+    """Refuse what is not the key of a conversation."""
+    if type(key) is not ConversationKey:
+        raise InvalidOp(f"a conversation is addressed by a ConversationKey, not by {type(key).__name__}")
+
+
 def _check_limit(limit: int | None) -> None:
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise InvalidOp(f"limit must be a whole number of at least 1, not {limit!r}")
+    check_number("limit", limit, least=1)
 
 
 def _check_ttl(ttl: float) -> None:

@@ -19,6 +19,7 @@ from holdfast.store.search import clean
 ABSENT: Final = 0
 """The ``when`` of something that must not be there yet."""
 
+_MAX_NUMBER = 2**63 - 1
 _EXPIRING: frozenset[CallStatus] = frozenset(("interrupted", "executing"))
 
 
@@ -218,7 +219,7 @@ class Wake(msgspec.Struct, frozen=True, tag=True, tag_field="op"):
     after: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_duration("after", self.after, zero=True)
+        check_duration("after", self.after, zero=True)
 
 
 class Rest(msgspec.Struct, frozen=True, tag=True, tag_field="op"):
@@ -282,12 +283,13 @@ def _check_json_text(field: str, value: object) -> None:
 
 
 def check_number(field: str, value: object, *, least: int) -> None:
-    """Refuse what is neither None nor a whole number from ``least`` up."""
-    if value is not None and (type(value) is not int or value < least):
+    """Refuse what is neither None nor a whole number from ``least`` up that every backend can hold."""
+    if value is not None and (type(value) is not int or not least <= value <= _MAX_NUMBER):
         raise InvalidOp(f"{field} must be a whole number of at least {least}, not {value!r}")
 
 
-def _check_duration(field: str, value: object, *, zero: bool = False) -> None:
+def check_duration(field: str, value: object, *, zero: bool = False) -> None:
+    """Refuse what is not a number of seconds that a store can count with."""
     ok = isinstance(value, (int, float)) and not isinstance(value, bool) and value < 1e11
     if not ok or not (value > 0 or (zero and value == 0)):  # type: ignore[operator]
         raise InvalidOp(
@@ -300,7 +302,7 @@ def _check_expiry(status: CallStatus, expires_in: float | None) -> None:
         return
     if status not in _EXPIRING:
         raise InvalidOp(f"a call that is {status} can't expire; only one that waits or runs can")
-    _check_duration("expires_in", expires_in)
+    check_duration("expires_in", expires_in)
 
 
 def _words(statuses: frozenset[CallStatus]) -> str:

@@ -8,6 +8,7 @@ conversation's incarnation and a counter inside it, so nothing has to outlive a 
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 
 import msgspec
@@ -18,6 +19,7 @@ from holdfast.model.records import Call
 from holdfast.store.ops import MoveCall, OpenCall
 
 REDACTED = "redacted"
+_TOMBSTONE = re.compile(rb'\{"type": ".*", "salt": "[0-9a-f]{32}", "hash": "[0-9a-f]{64}"\}')
 _COUNTER_BITS = 32
 
 
@@ -75,6 +77,11 @@ def tombstone(kind: str, data: bytes, salt: bytes) -> bytes:
     """What is left of a redacted event: its type, and a proof of what it was for who knows it."""
     digest = sha256(salt + data).hexdigest()
     return json.dumps({"type": kind, "salt": salt.hex(), "hash": digest}).encode()
+
+
+def is_tombstone(kind: str, data: bytes) -> bool:
+    """Whether an event was redacted. The type alone does not tell: anybody can append one of that name."""
+    return kind == REDACTED and _TOMBSTONE.fullmatch(data) is not None
 
 
 def _expiry(seconds: float | None, now: int) -> int | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Self
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import msgspec
 
 from holdfast.errors import InvalidInput
+
+_PASSWORD = re.compile(r"(\w*password)=[^&]*")
 
 
 class StoreUrl(msgspec.Struct, frozen=True):
@@ -36,8 +39,11 @@ class StoreUrl(msgspec.Struct, frozen=True):
 
 
 def hide_password(url: str) -> str:
-    """The URL with stars for its password."""
+    """The URL with stars for its password, wherever it stands."""
     parts = urlsplit(url)
+    if "password=" in parts.query:
+        parts = parts._replace(query=_PASSWORD.sub(r"\1=***", parts.query))
+        url = urlunsplit(parts)
     if "@" not in parts.netloc:
         return url
     login, _, host = parts.netloc.rpartition("@")

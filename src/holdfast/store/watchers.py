@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from typing import Self
 
 from holdfast.ids import ConversationKey
 from holdfast.model.records import Notice
@@ -51,7 +52,7 @@ class Watchers:
         watch = _Watch(keys)
         self._open.add(watch)
         try:
-            yield watch.notices()
+            yield watch
         finally:
             self._open.discard(watch)
 
@@ -68,6 +69,7 @@ class _Watch:
         self._signals: deque[Notice] = deque(maxlen=MAX_SIGNALS)
         self._news = asyncio.Event()
         self._ended = False
+        self._hint_next = False
 
     def hint(self, key: ConversationKey | None) -> None:
         self._hints[key] = None
@@ -81,16 +83,20 @@ class _Watch:
         self._ended = True
         self._news.set()
 
-    async def notices(self) -> AsyncIterator[Notice]:
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._hints or self._signals:
-                if self._signals:
-                    yield self._signals.popleft()
-                else:
-                    key = next(iter(self._hints))
-                    del self._hints[key]
-                    yield Notice(key)
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Notice:
+        """The next notice. A wait that is cancelled loses nothing; another may follow."""
+        while not self._hints and not self._signals:
             if self._ended:
-                return
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        # In turns, so that a flood of one kind does not keep the other back.
+        self._hint_next = not self._hint_next
+        if self._hints and (self._hint_next or not self._signals):
+            key = next(iter(self._hints))
+            del self._hints[key]
+            return Notice(key)
+        return self._signals.popleft()

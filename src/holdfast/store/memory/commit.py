@@ -37,7 +37,16 @@ from holdfast.store.ops import (
     Untag,
     Wake,
 )
-from holdfast.store.rules import REDACTED, guard, keeps_awake, may_move, moved, opened, tombstone
+from holdfast.store.rules import (
+    REDACTED,
+    guard,
+    is_tombstone,
+    keeps_awake,
+    may_move,
+    moved,
+    opened,
+    tombstone,
+)
 
 _PRECEDENCE = (StaleCall, StaleRecord, StaleHeader, Busy, NoSuchEvent)
 _K = TypeVar("_K")
@@ -171,7 +180,7 @@ class Applying:
             self.failures.append(NoSuchEvent(self.to.header.key, seq))
             return
         event = self.to.events[seq - 1]
-        if event.type == REDACTED:
+        if is_tombstone(event.type, event.data):
             return
         self.to.events[seq - 1] = replace(
             event, type=REDACTED, data=tombstone(event.type, event.data, os.urandom(16))

@@ -201,6 +201,7 @@ class SQLiteStore(Store):
     async def _remove_bytes(self) -> None:
         for gone in await self._writer.run(lambda batch: whole.hidden(self._writing, batch.now())):
             await self._remove(gone)
+        await self._writer.run(index.forget_index)
         await self._settle_all()
         await self._writer.run(whole.scrub, alone=True)
 

@@ -29,7 +29,16 @@ from holdfast.model.records import Call, Commit
 from holdfast.store.change import Change
 from holdfast.store.fold import Net
 from holdfast.store.ops import ABSENT, SetHeader
-from holdfast.store.rules import REDACTED, guard, keeps_awake, may_move, moved, opened, tombstone
+from holdfast.store.rules import (
+    REDACTED,
+    guard,
+    is_tombstone,
+    keeps_awake,
+    may_move,
+    moved,
+    opened,
+    tombstone,
+)
 from holdfast.store.search import locate
 from holdfast.store.sqlite.batch import SEQ_BITS, Batch, Head, Q
 from holdfast.store.sqlite.index import unindex
@@ -271,7 +280,7 @@ def _redact(batch: Batch, head: Head, key: ConversationKey, net: Net) -> None:
     for seq in set(net.redacted):
         n = head.pk << SEQ_BITS | seq
         kind, data, search = batch.execute(Q.event_for_redaction, (n,)).fetchone()
-        if kind == REDACTED:
+        if is_tombstone(kind, data):
             continue
         if search is not None and (head.unsettled_from is None or seq < head.unsettled_from):
             unindex(batch, key.owner, [(n, search, data)])

@@ -42,6 +42,19 @@ def settle_slice(batch: Batch) -> bool:
     return batch.execute(Q.any_unsettled).fetchone() is not None
 
 
+def forget_index(batch: Batch) -> None:
+    """
+    Empty the index and mark every conversation, so that settling makes it anew.
+
+    Entries are removed by their words. Should a new Python fold some letter in another way, an old
+    entry would stay; after this, nothing does.
+    """
+    batch.flush()
+    batch.execute(Q.empty_index)
+    batch.execute(Q.mark_all_unsettled)
+    batch.forget_all()
+
+
 def unindex(batch: Batch, owner: str, texts: Iterable[Text]) -> None:
     """Remove texts from the index. They must be in it: the index believes what it is told."""
     mark = _owner_word(owner)

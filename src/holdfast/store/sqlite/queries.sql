@@ -244,6 +244,12 @@ INSERT INTO texts (rowid, words, owner) VALUES (?, ?, ?);
 -- name: unindex_text
 INSERT INTO texts (texts, rowid, words, owner) VALUES ('delete', ?, ?, ?);
 
+-- name: empty_index
+INSERT INTO texts (texts) VALUES ('delete-all');
+
+-- name: mark_all_unsettled
+UPDATE conversations SET unsettled_from = 1 WHERE owner IS NOT NULL;
+
 -- name: search
 SELECT c.id, e.n & 4294967295, e.search, CAST(e.data AS BLOB)
 FROM texts t JOIN events e ON e.n = t.rowid JOIN conversations c ON c.pk = e.n >> 32
