@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= sqlite
+SERVER_TESTS := tests/store/test_postgres_*.py tests/store/test_redis*.py tests/store/test_objects*.py
 export PYTHONPATH := .
 
 .DEFAULT_GOAL := help
@@ -17,7 +18,11 @@ demo: $(VENV)/.ready ## A conversation that is killed twice and goes on.
 
 .PHONY: test
 test: $(VENV)/.ready ## Run every test.
-	$(BIN)/pytest -n auto --dist worksteal -q
+	$(BIN)/pytest -n auto --dist worksteal -q $(SERVER_TESTS:%='--ignore-glob=%')
+
+.PHONY: servers
+servers: $(VENV)/.ready ## Run the tests of the stores that need a server (being built).
+	$(BIN)/pytest -n auto --dist worksteal -q -p tests.servers $(SERVER_TESTS)
 
 .PHONY: check
 check: $(VENV)/.ready ## Format, lint, types and import layers, as CI checks them.
