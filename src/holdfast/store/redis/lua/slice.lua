@@ -1,0 +1,20 @@
+-- Copy some of a fork's events, with their ids, and then some of its records.
+-- KEYS  1 head 2 log 3 names of the source 4 head 5 log 6 names of the copy 7 hidden
+-- ARGV  1 now 2 base of the source 3 first 4 last 5 hidden name 6 how long it may stay hidden
+--       7 budget in bytes 8… collections
+if redis.call('HGET', KEYS[1], 'base') ~= ARGV[2] then return {'NotFound'} end
+-- A copy that took too long was removed as what a crash had left.
+if redis.call('EXISTS', KEYS[4]) == 0 then return {'Again'} end
+redis.call('ZADD', KEYS[7], later(clock(ARGV[1]), ARGV[6]), ARGV[5])
+local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
+if first > last then
+  local done = copy_records(KEYS[1], KEYS[3], KEYS[4], KEYS[6], {unpack(ARGV, 8)}, tonumber(ARGV[7]))
+  return {whole(first), done and 1 or 0}
+end
+for _, event in ipairs(page(KEYS[2], first, last)) do
+  redis.call('RPUSH', KEYS[5], event)
+  local id = string.match(event, '^[^%z]*%z([^%z]+)%z', 17)
+  if id then redis.call('HSET', KEYS[4], 'i\0' .. id, whole(first)) end
+  first = first + 1
+end
+return {whole(first), 0}
