@@ -37,7 +37,8 @@ class Child:
         command = [sys.executable, "-P", __file__, function, *map(str, arguments)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        self._clock = threading.Timer(PATIENCE, self.process.kill)
+        self._late = False
+        self._clock = threading.Timer(PATIENCE, self._give_up)
         self._clock.start()
 
     def __enter__(self) -> Self:
@@ -61,6 +62,7 @@ class Child:
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         line = self.process.stdout.readline()
+        assert not self._late, f"the child was ended after {PATIENCE} seconds"
         assert line, f"the child ended with {self.process.wait()}:\n{self.process.stderr.read()}"
         return line.strip()
 
@@ -69,7 +71,13 @@ class Child:
         code = self.process.wait()
         self.process.communicate()
         self._clock.cancel()
+        assert not self._late, f"the child was ended after {PATIENCE} seconds"
         return code
+
+    def _give_up(self) -> None:
+        # Told apart from a child that kills itself, which is what some tests wait for.
+        self._late = True
+        self.process.kill()
 
 
 async def open_and_commit(*urls: str) -> None:

@@ -13,6 +13,7 @@ from .objects_service import CREDENTIALS, Service
 
 
 class TestInADirectory(CrashConformance):
+    kills = 14
     points = Points(NAMES, install)
 
     @pytest.fixture
@@ -22,7 +23,7 @@ class TestInADirectory(CrashConformance):
 
 @pytest.mark.server("seaweed")
 class TestOnAServer(CrashConformance):
-    kills = 10
+    kills = 4
 
     @pytest.fixture
     def url(self, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
 import re
@@ -25,8 +24,7 @@ from holdfast.errors import (
     StoreError,
     WeakerThanAsked,
 )
-from holdfast.model.records import Commit
-from holdfast.store import SetHeader, connect
+from holdfast.store import connect
 from holdfast.store.postgres.schema import Schema
 from holdfast.testing.build import a_conversation, a_key, a_rich_conversation, noted, said
 
@@ -236,23 +234,6 @@ async def test_an_error_of_a_store_that_lost_its_tables_is_ours(url: str, raw: a
         ):
             with pytest.raises(StoreError, match=r"lost its tables"):
                 await use()
-
-
-async def test_a_number_that_the_server_can_not_keep_fails_alone(url: str) -> None:
-    await connect(url).migrate()
-    async with connect(url) as store:
-        keys = [await a_conversation(store, f"c-{n}") for n in range(4)]
-        tails = [2, 2**70, 3, 2**63]
-
-        outcomes = await asyncio.gather(
-            *(store.commit(key, [SetHeader(tail=tail)]) for key, tail in zip(keys, tails, strict=True)),
-            return_exceptions=True,
-        )
-
-        assert [type(o) is Commit for o in outcomes] == [True, False, True, False]
-        assert all(isinstance(o, (Commit, InvalidInput)) for o in outcomes)
-        assert [(await store.header(key)).tail for key in keys] == [2, 1, 3, 1]
-        assert await store.events(keys[0], after=2**80, before=2**90, limit=2**70) == []
 
 
 async def test_with_row_security_a_role_sees_the_rows_of_one_owner_even_with_its_own_sql(

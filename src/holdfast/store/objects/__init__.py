@@ -62,6 +62,7 @@ MAX_COMMIT = 16 << 20
 SWEEP_AFTER = 24 * 3600.0
 """Seconds after which a process that runs for long looks through everything."""
 _SWEEP_CHECK = 600.0
+_LINGER = 0.5
 
 
 class ObjectsStore(Store):
@@ -94,14 +95,14 @@ class ObjectsStore(Store):
         return []
 
     async def _migrate(self) -> None:
-        await open_bucket(self._bucket(), self.url)
+        await open_bucket(self._bucket(), self.url, self._address.service)
 
     def _bucket(self) -> Bucket:
         return self._address.connect()
 
     async def _open(self) -> None:
         bucket = self._bucket()
-        marker = await open_bucket(bucket, self.url)
+        marker = await open_bucket(bucket, self.url, self._address.service)
         self._loop = asyncio.get_running_loop()
         self._heads = Heads(bucket, self._now, marker.trust)
         self._segments = Segments(bucket)
@@ -293,7 +294,12 @@ class ObjectsStore(Store):
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # What is nearly done should not come as a surprise after what is done next.
+            await asyncio.wait([task], timeout=_LINGER)
+            raise
 
     def _keep_quiet(self, work: Coroutine[Any, Any, None]) -> None:
         """Run upkeep that is done again later if it fails."""

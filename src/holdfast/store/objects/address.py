@@ -36,10 +36,11 @@ class Address(msgspec.Struct, frozen=True):
     """
     A store's URL, checked.
 
-    ``poll`` is how often watched conversations are looked at, in seconds; ``connect`` makes the
-    bucket.
+    ``service`` is who stores the objects. ``poll`` is how often watched conversations are looked at,
+    in seconds. ``connect`` makes the bucket.
     """
 
+    service: str
     durability: Durability
     poll: float
     connect: Callable[[], Bucket]
@@ -61,10 +62,13 @@ class Address(msgspec.Struct, frozen=True):
             folder = _directory(parsed)
             sync = asked != "os"
             durability: Durability = "disk" if sync else "os"
-            return cls(durability, poll, lambda: LocalBucket(folder, parsed.shown, sync=sync))
+            return cls(
+                f"file {folder}", durability, poll, lambda: LocalBucket(folder, parsed.shown, sync=sync)
+            )
         if asked not in (None, "replicated"):
             raise InvalidInput(f"{parsed.shown}: durability is replicated, not {asked!r}")
-        return cls("replicated", poll, _service(parsed))
+        service = f"{parsed.scheme} {parsed.host} {parsed.params.get('endpoint')}"
+        return cls(service, "replicated", poll, _service(parsed))
 
 
 def _directory(parsed: StoreUrl) -> Path:

@@ -28,7 +28,11 @@ class Marker(msgspec.Struct, frozen=True):
     what: str = "a Holdfast store"
 
 
-async def open_bucket(bucket: Bucket, url: str) -> Marker:
+_proved: set[str] = set()
+"""The services that this process has seen keep their promise. To try takes some of them seconds."""
+
+
+async def open_bucket(bucket: Bucket, url: str, service: str) -> Marker:
     """
     Check a store, or make one of an empty folder.
 
@@ -38,7 +42,9 @@ async def open_bucket(bucket: Bucket, url: str) -> Marker:
         WeakerThanAsked: The service takes a second object of a name without a word.
     """
     body = await bucket.get(MARKER)
-    await probe(bucket, url)
+    if service not in _proved:
+        await probe(bucket, url)
+        _proved.add(service)
     if body is None:
         await _check_empty(bucket, url)
         await bucket.create(MARKER, msgspec.json.encode(Marker(FORMAT, TRUST)))

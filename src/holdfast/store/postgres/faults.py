@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import asyncpg  # type: ignore[import-untyped]
 from asyncpg import exceptions as pg
 
-from holdfast.errors import InvalidOp, NotAStore, StoreError, StoreFull, StoreUnavailable
+from holdfast.errors import NotAStore, StoreError, StoreFull, StoreUnavailable
 
 ROLLED_BACK: tuple[type[Exception], ...] = (pg.DeadlockDetectedError, pg.SerializationError)
 """The server undid the statement for the sake of others: it can simply be tried again."""
@@ -34,7 +34,7 @@ _GONE = (
 _NO_ENTRY = (pg.InvalidAuthorizationSpecificationError, pg.InvalidCatalogNameError)
 
 
-def translate(error: BaseException, url: str) -> StoreError | InvalidOp:
+def translate(error: BaseException, url: str) -> StoreError:
     """What a driver's error means for the caller."""
     match error:
         case TimeoutError():
@@ -49,8 +49,6 @@ def translate(error: BaseException, url: str) -> StoreError | InvalidOp:
             return StoreUnavailable(f"{url} does not let us in: {error}")
         case _ if isinstance(error, _GONE):
             return StoreUnavailable(f"{url} can't be reached: {error or type(error).__name__}")
-        case pg.DataError():
-            return InvalidOp(f"a value is outside of what PostgreSQL can keep: {error}")
         case pg.UndefinedTableError() | pg.InvalidSchemaNameError():
             return NotAStore(f"{url} has lost its tables: {error}. Run `holdfast migrate {url}`")
         case asyncpg.InterfaceError():

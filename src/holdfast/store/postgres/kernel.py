@@ -24,7 +24,7 @@ from holdfast.store.ops import ABSENT
 from holdfast.store.postgres.columns import Columns, changed_heads, columns, new_heads, parts
 from holdfast.store.postgres.schema import numbered
 from holdfast.store.search import locate
-from holdfast.store.sql.database import ENDLESS, Database, Row, split
+from holdfast.store.sql.database import Database, Row, split
 from holdfast.store.sql.decide import Head, Plan, Seen, Wanted, check, first_result, plan
 from holdfast.store.sql.groups import Outcome, each_alone_if_not_together
 from holdfast.store.sql.statements import Statement
@@ -41,8 +41,7 @@ class Server(Database, Protocol):
 def is_plain(change: Change) -> bool:
     """Whether a commit is nothing but events whose numbers the server can find out by itself."""
     exclusive = change.create is not None and change.create.when == ABSENT
-    in_range = (change.expect or 0) < ENDLESS and (change.fence or 0) < ENDLESS
-    return change.net.plain and bool(change.ops) and change.token is None and not exclusive and in_range
+    return change.net.plain and bool(change.ops) and change.token is None and not exclusive
 
 
 class Kernel:

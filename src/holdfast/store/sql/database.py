@@ -29,14 +29,13 @@ class Database(Protocol):
 
 
 def bounded(number: int | None) -> int:
-    """A number that a caller gave, as one that servers can take; None is beyond all."""
-    return ENDLESS if number is None else max(-ENDLESS, min(number, ENDLESS))
+    """A bound that a caller gave; None is beyond all."""
+    return ENDLESS if number is None else number
 
 
 def split(number: int) -> tuple[int, int]:
-    """The incarnation and the counter of a revision or fence; a pair that is none for any other number."""
-    incarnation, count = number >> 32, number & 0xFFFFFFFF
-    return (incarnation, count) if incarnation < 2**31 else (0, 0)
+    """The incarnation and the counter of a revision or fence."""
+    return number >> 32, number & 0xFFFFFFFF
 
 
 def digest(*names: str) -> bytes:

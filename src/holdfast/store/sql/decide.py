@@ -29,7 +29,6 @@ from holdfast.model.records import Call, Commit
 from holdfast.store.change import Change
 from holdfast.store.ops import ABSENT, Append, PutRecord
 from holdfast.store.rules import REDACTED, guard, keeps_awake, may_move, moved, opened, tombstone
-from holdfast.store.sql.database import ENDLESS
 
 encode_commit = msgspec.msgpack.Encoder().encode
 decode_commit = msgspec.msgpack.Decoder(Commit).decode
@@ -65,7 +64,7 @@ class Wanted(msgspec.Struct):
             calls=[*net.moves, *net.opens],
             records=[name for name, put in net.puts.items() if put.when is not None or put.keep],
             ids=[op.id for op in net.appends if op.id is not None],
-            redacted=sorted({seq for seq in net.redacted if seq < ENDLESS}),
+            redacted=sorted(set(net.redacted)),
             awake=net.rest is not None,
         )
 
