@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from holdfast.testing import StoreConformance, StoreKit
+from holdfast.testing.conformance.lists import ListRules
+from holdfast.testing.conformance.payloads import PayloadRules
+from holdfast.testing.conformance.races import RaceRules
+from holdfast.testing.conformance.tags import TagRules
+from holdfast.testing.conformance.whole import DeleteRules
+from holdfast.testing.machine import EXAMPLES, compare
 
 from .objects_service import CREDENTIALS, Service
 from .objects_taps import contents
@@ -27,7 +34,20 @@ class TestInADirectory(StoreConformance):
 
 
 @pytest.mark.server("seaweed")
-class TestOnAServer(StoreConformance):
+class TestOnAServer(RaceRules, ListRules, DeleteRules, TagRules, PayloadRules):
+    """
+    The rules that lean on what differs from a directory: conditions, listings, removals, sizes.
+
+    The rest is decided above the requests, and has been tried in a directory.
+    """
+
     @pytest.fixture
     def kit(self, service: Service) -> StoreKit:
         return StoreKit(f"{service.url}&poll=0.05", scan=service.everything)
+
+    def test_random_operations_have_the_same_outcome_as_in_memory(
+        self, kit: StoreKit, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(EXAMPLES, os.environ.get(EXAMPLES, "1"))
+
+        compare(kit)

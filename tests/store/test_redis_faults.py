@@ -101,8 +101,8 @@ async def test_a_commit_whose_answer_was_lost_is_applied_once_when_it_is_repeate
 ) -> None:
     """L5"""
     async with connect(url) as direct, connect(between.through(url)) as store:
-        if not create:
-            await a_conversation(direct)
+        # So that the server has the script, and what is lost is the answer to the commit itself.
+        await a_conversation(direct, "other" if create else "c-1")
 
         async def commit() -> Commit:
             return await store.commit(
@@ -206,6 +206,30 @@ async def test_where_too_many_wait_others_wait_for_room_and_then_get_a_clear_err
         assert any("16 commands wait" in str(outcome) for outcome in outcomes)
 
 
+async def test_those_who_stopped_waiting_leave_their_room_to_others(
+    server: Tuned, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L20"""
+    monkeypatch.setattr(wire, "MAX_PENDING", 4)
+    async with connect(f"{url}&timeout=0.3") as store:
+        key = await a_conversation(store)
+        for _ in range(3):
+            server.pause()
+            waiting = [asyncio.create_task(store.commit(key, [noted(n)], token="t")) for n in range(4)]
+            await asyncio.sleep(0)
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            with pytest.raises(StoreUnavailable):
+                await store.header(key)
+            server.resume()
+
+            await until(lambda: store.header(key))
+        commits = await asyncio.gather(*(store.commit(key, [noted(n)]) for n in range(20)))
+
+        assert len({commit.seqs for commit in commits}) == 20
+
+
 async def test_scripts_that_the_server_forgot_are_given_to_it_again(server: Tuned, url: str) -> None:
     async with connect(url) as store:
         key = await a_rich_conversation(store)
@@ -306,6 +330,20 @@ async def _signalled(sender: object, notices: AsyncIterator[Notice]) -> None:
     while (await hint(notices)).payload != b"hello":
         pass
     sending.cancel()
+
+
+async def test_a_watch_that_follows_another_of_the_same_conversation_is_ready_at_once(url: str) -> None:
+    async with connect(url) as store:
+        assert isinstance(store, RedisStore)
+        key = await a_conversation(store)
+        channel = store._keys.place(key).channel
+        for number in range(5):
+            async with store.watch([key]) as notices:
+                ready = store._news._channels[channel].ready.is_set()
+                await store.commit(key, [noted(number)])
+
+                assert (await hint(notices)).key == key
+                assert ready
 
 
 async def test_a_hint_that_is_lost_is_delayed_and_not_lost(

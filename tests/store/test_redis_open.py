@@ -150,6 +150,7 @@ async def test_a_server_that_syncs_each_write_is_taken_and_can_be_scrubbed(
         ({"appendonly": "no", "appendfsync": "everysec"}, "durability=disk", "appendfsync always"),
         ({"appendfsync": "everysec"}, "", "durability=os in the URL"),
         ({"appendfsync": "no"}, "durability=disk", "appendfsync always"),
+        ({"no-appendfsync-on-rewrite": "yes"}, "", "SET no-appendfsync-on-rewrite no"),
         ({"maxmemory-policy": "allkeys-lru"}, "", "maxmemory-policy noeviction"),
         ({"maxmemory-policy": "volatile-ttl"}, "durability=disk", "maxmemory-policy noeviction"),
         ({"maxmemory-policy": "allkeys-random"}, "durability=memory", "maxmemory-policy noeviction"),

@@ -19,7 +19,7 @@ FORMAT = 1
 OLDEST = 7
 
 _ORDER: Sequence[Durability] = ("memory", "os", "disk", "replicated")
-_SETTINGS = (b"appendonly", b"appendfsync", b"maxmemory-policy")
+_SETTINGS = (b"appendonly", b"appendfsync", b"no-appendfsync-on-rewrite", b"maxmemory-policy")
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -27,6 +27,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     append_only: bool
     sync_always: bool
+    sync_while_rewriting: bool
     eviction: str
 
     @property
@@ -34,7 +35,15 @@ class Settings(msgspec.Struct, frozen=True):
         """What a commit survives on this server alone."""
         if not self.append_only:
             return "memory"
-        return "disk" if self.sync_always else "os"
+        return "disk" if self.sync_always and self.sync_while_rewriting else "os"
+
+    def lacks(self, durability: Durability) -> str:
+        """The settings that it would need for more."""
+        wanted = [] if self.append_only else ["appendonly yes"]
+        if durability == "disk":
+            wanted += [] if self.sync_always else ["appendfsync always"]
+            wanted += [] if self.sync_while_rewriting else ["no-appendfsync-on-rewrite no"]
+        return " ".join(wanted)
 
 
 async def promises(nodes: Nodes, url: RedisUrl) -> tuple[Durability, bool]:
@@ -78,6 +87,7 @@ async def _settings(nodes: Nodes, address: Address) -> Settings | None:
     return Settings(
         append_only=found.get(b"appendonly") == b"yes",
         sync_always=found.get(b"appendfsync") == b"always",
+        sync_while_rewriting=found.get(b"no-appendfsync-on-rewrite") == b"no",
         eviction=found.get(b"maxmemory-policy", b"").decode(),
     )
 
@@ -108,14 +118,11 @@ def _checked(url: RedisUrl, servers: Sequence[Settings | None]) -> Durability:
 
 
 def _check_server(shown: str, asked: Durability, server: Settings) -> None:
-    alone = "disk" if asked == "replicated" else asked
+    alone: Durability = "disk" if asked == "replicated" else asked
     if _ORDER.index(server.durability) < _ORDER.index(alone):
-        lacks = "" if server.append_only else "CONFIG SET appendonly yes"
-        if alone == "disk" and not server.sync_always:
-            lacks += f"{' and ' if lacks else ''}CONFIG SET appendfsync always"
         raise WeakerThanAsked(
-            f"{shown} may lose commits that it acknowledged ({_loses(server)}): set {lacks} on the server and in "
-            f"its configuration file, or write durability={server.durability} in the URL"
+            f"{shown} may lose commits that it acknowledged ({_loses(server)}): CONFIG SET {server.lacks(alone)}, "
+            f"also in its configuration file, or write durability={server.durability} in the URL"
         )
     # Keys are evicted one by one: a conversation would lose its log and keep its header. Of the policies
     # that evict, those for keys with an expiry leave ours alone.
@@ -129,7 +136,7 @@ def _check_server(shown: str, asked: Durability, server: Settings) -> None:
 def _loses(server: Settings) -> str:
     if not server.append_only:
         return "appendonly is no: all is gone when the server ends"
-    return "appendfsync is not always: up to some seconds are gone when the machine fails"
+    return "it does not sync each write: some seconds are gone when the machine fails"
 
 
 async def layout(nodes: Nodes, url: RedisUrl, *, create: bool) -> int:

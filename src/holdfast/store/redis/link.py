@@ -11,13 +11,22 @@ from holdfast.store.redis.url import Address, RedisUrl
 
 
 class Link(Connection):
-    """A connection of the driver that can be cut at once."""
+    """A connection of the driver that can be cut at once, and does not come back."""
+
+    is_cut = False
 
     def cut(self) -> None:
         """End it now: what is not sent yet must not reach a server that wakes up later."""
+        self.is_cut = True
         if self._writer is not None:
             self._writer.transport.abort()
             self._close()  # type: ignore[no-untyped-call]
+
+    async def _connect(self) -> None:
+        # The driver connects anew when it is to send something, and nobody would read the answers.
+        if self.is_cut:
+            raise ConnectionAbortedError("the connection was cut")
+        await super()._connect()  # type: ignore[no-untyped-call]
 
 
 class SecureLink(SSLConnection, Link):

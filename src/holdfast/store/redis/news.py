@@ -63,8 +63,8 @@ class News:
             for channel in needed:
                 channel.users += 1
             try:
-                for key in keys or ():
-                    self._seen.setdefault(key, await self._marks(key))
+                for key, marks in (await self._look_at(keys or ())).items():
+                    self._seen.setdefault(key, marks)
                 self._stir()
                 # A server that does not let us subscribe is looked at every few seconds instead.
                 with contextlib.suppress(TimeoutError):
@@ -148,16 +148,18 @@ class News:
             await self._ears.pop(address).close()
 
     async def _poll(self) -> None:
-        keys = self._watchers.keys
-        seen = dict(zip(keys, await asyncio.gather(*map(self._marks, keys)), strict=True))
+        seen = await self._look_at(self._watchers.keys)
         changed = [key for key, marks in seen.items() if marks != self._seen.get(key, marks)]
         self._seen = seen
         self._watchers.changed([*changed, None] if self._watchers.any else changed)
 
-    async def _marks(self, key: ConversationKey) -> list[bytes | None]:
-        place = self._keys.place(key)
-        marks: list[bytes | None] = await self._nodes.call(place.shard, b"HMGET", place.head, *_MARKS)
-        return marks
+    async def _look_at(self, keys: Collection[ConversationKey]) -> dict[ConversationKey, list[bytes | None]]:
+        """What changes whenever something about a conversation does that a watcher is told of."""
+        places = [*map(self._keys.place, keys)]
+        marks = await asyncio.gather(
+            *(self._nodes.call(place.shard, b"HMGET", place.head, *_MARKS) for place in places)
+        )
+        return dict(zip(keys, marks, strict=True))
 
     # What the ears hear
 
@@ -206,6 +208,7 @@ class _Ear:
         self._news, self._url, self._address = news, url, address
         self._link: Link | None = None
         self._asked: set[bytes] = set()
+        self._confirmed: set[bytes] = set()
         self._listener: asyncio.Task[None] | None = None
 
     async def tune(self, channels: set[bytes]) -> None:
@@ -223,6 +226,9 @@ class _Ear:
             if commands:
                 await self._link.send_packed_command(commands, check_health=False)
         self._asked = channels
+        self._confirmed &= channels
+        for name in self._confirmed:
+            self._news.subscribed(name)
 
     async def close(self) -> None:
         """Hang up."""
@@ -244,6 +250,7 @@ class _Ear:
                 break
             match message:
                 case [b"subscribe" | b"ssubscribe", name, _]:
+                    self._confirmed.add(name)
                     self._news.subscribed(name)
                 case [b"message" | b"smessage", name, payload]:
                     self._news.heard(name, payload)
