@@ -11,10 +11,14 @@ if first > last then
   local done = copy_records(KEYS[1], KEYS[3], KEYS[4], KEYS[6], {unpack(ARGV, 8)}, tonumber(ARGV[7]))
   return {whole(first), done and 1 or 0}
 end
-for _, event in ipairs(page(KEYS[2], first, last)) do
-  redis.call('RPUSH', KEYS[5], event)
+local events, ids = page(KEYS[2], first, last), {}
+for i, event in ipairs(events) do
   local id = string.match(event, '^[^%z]*%z([^%z]+)%z', 17)
-  if id then redis.call('HSET', KEYS[4], 'i\0' .. id, whole(first)) end
-  first = first + 1
+  if id then
+    ids[#ids + 1] = 'i\0' .. id
+    ids[#ids + 1] = whole(first + i - 1)
+  end
 end
-return {whole(first), 0}
+in_parts(events, function(...) redis.call('RPUSH', KEYS[5], ...) end)
+in_parts(ids, function(...) redis.call('HSET', KEYS[4], ...) end)
+return {whole(first + #events), 0}
