@@ -12,7 +12,7 @@ SENT, ANSWERED = "a group is sent", "a group is answered"
 
 def install(reach: Callable[[str], None], url: str) -> None:
     """Die right before the server gets a group, or when it has it and nobody was told."""
-    for name in ("_append", "_write"):
+    for name in ("append", "_write"):
         setattr(Kernel, name, _reaching(reach, getattr(Kernel, name)))
 
 

@@ -89,7 +89,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, se
     """For each broken store the tests that passed and those that failed."""
     report = tmp_path_factory.mktemp("broken") / "report.xml"
     options = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no", f"--junitxml={report}"]
-    subprocess.run([sys.executable, "-m", "pytest", *options, str(BROKEN)], capture_output=True, timeout=300)
+    subprocess.run([sys.executable, "-m", "pytest", *options, str(BROKEN)], capture_output=True, timeout=120)
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for case in ElementTree.parse(report).iter("testcase"):
         store = case.attrib["classname"].rpartition(".Test")[2]

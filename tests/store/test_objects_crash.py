@@ -23,7 +23,7 @@ class TestInADirectory(CrashConformance):
 
 @pytest.mark.server("seaweed")
 class TestOnAServer(CrashConformance):
-    kills = 4
+    kills = 3
 
     @pytest.fixture
     def url(self, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -23,7 +23,7 @@ from holdfast.testing.conformance.tags import TagRules
 from holdfast.testing.conformance.watch import WatchRules
 from holdfast.testing.conformance.whole import DeleteRules
 from holdfast.testing.conformance.work import WorkRules
-from holdfast.testing.machine import EXAMPLES, compare
+from holdfast.testing.machine import compare
 
 from .redis_kit import Tuned
 
@@ -64,12 +64,8 @@ class TestOnACluster(
     def kit(self) -> StoreKit:
         return StoreKit(f"{url_of('valkey_cluster')}&durability=memory&prefix={uuid4().hex}&shards=7")
 
-    def test_random_operations_have_the_same_outcome_as_in_memory(
-        self, kit: StoreKit, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv(EXAMPLES, "4")
-
-        compare(kit)
+    def test_random_operations_have_the_same_outcome_as_in_memory(self, kit: StoreKit) -> None:
+        compare(kit, examples=4)
 
 
 @pytest.mark.server("valkey")

@@ -38,6 +38,13 @@ class Server:
         await self.gate.wait()
         return [done(change) for change in changes]
 
+    async def second_group(self) -> None:
+        async with asyncio.timeout(20):
+            while True:
+                if len(self.groups) > 1:
+                    return
+                await asyncio.sleep(0.01)
+
     async def commit_all(self, *changes: Change) -> list[asyncio.Task[Commit]]:
         tasks = [asyncio.create_task(self.queue.commit(change)) for change in changes]
         for _ in range(3):
@@ -71,12 +78,25 @@ async def test_a_group_has_one_commit_of_a_conversation_and_they_keep_their_orde
     assert [commit.at for commit in commits] == list(range(8))
 
 
-async def test_a_conversation_is_never_in_two_groups_at_once() -> None:
+async def test_a_group_that_takes_long_holds_up_its_own_conversations_and_no_others() -> None:
     server = Server(writers=4)
 
     tasks = await server.commit_all(*(a_change("a", b"%d" % n) for n in range(3)), a_change("b"))
+    at_once = len(server.groups)
+    await server.second_group()
 
-    assert sum(len(group) for group in server.groups) == 2
+    assert at_once == 1
+    assert [[change.key.id for change in group] for group in server.groups] == [["a"], ["b"]]
+    server.gate.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_many_commits_do_not_wait_for_a_group_that_is_being_written() -> None:
+    server = Server(writers=2)
+
+    tasks = await server.commit_all(a_change("alone"), *(a_change(f"{n}") for n in range(MAX_COMMITS)))
+
+    assert [len(group) for group in server.groups] == [1, MAX_COMMITS]
     server.gate.set()
     await asyncio.gather(*tasks)
 
@@ -96,35 +116,34 @@ async def test_a_commit_that_comes_when_a_writer_has_just_finished_is_written() 
 
 
 async def test_groups_are_limited_in_number_and_size() -> None:
-    server = Server()
-    server.gate.set()
-    large = b"1" * 600_000
+    sizes = []
+    for data, count in ((b"1", 3 * MAX_COMMITS), (b"1" * 600_000, 6)):
+        server = Server()
+        tasks = await server.commit_all(a_change("alone"), *(a_change(f"{n}", data) for n in range(count)))
+        server.gate.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        sizes.append([len(group) for group in server.groups])
 
-    await asyncio.gather(*(server.queue.commit(a_change(f"{n}")) for n in range(3 * MAX_COMMITS)))
-    counts = [len(group) for group in server.groups]
-    server.groups.clear()
-    await asyncio.gather(
-        *(server.queue.commit(a_change(f"{n}", large[n:])) for n in range(6)), return_exceptions=True
-    )
-
-    assert counts == [MAX_COMMITS] * 3
-    assert [len(group) for group in server.groups] == [2, 2, 2]
+    assert sizes == [[1, *[MAX_COMMITS] * 3], [1, 2, 2, 2]]
 
 
 async def test_a_waiter_that_is_cancelled_leaves_its_group_and_one_that_was_not_taken_is_left_out() -> None:
-    server = Server()
-    taken = await server.commit_all(a_change("a"), a_change("b"))
+    server = Server(writers=2)
+    alone = await server.commit_all(a_change("alone"))
+    many = [a_change(f"{n}") for n in range(MAX_COMMITS - 2)]
+    taken = await server.commit_all(a_change("a"), a_change("b"), *many)
     waiting = await server.commit_all(a_change("c"), a_change("a"), a_change("d"))
 
     for task in (taken[0], waiting[0], waiting[1]):
         task.cancel()
     await asyncio.sleep(0)
     server.gate.set()
-    outcomes = await asyncio.gather(*taken, *waiting, return_exceptions=True)
+    outcomes = await asyncio.gather(*taken[:2], *waiting, *alone, return_exceptions=True)
 
     cancelled = [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes]
-    assert cancelled == [True, False, True, True, False]
-    assert [[change.key.id for change in group] for group in server.groups] == [["a", "b"], ["d"]]
+    assert cancelled == [True, False, True, True, False, False]
+    assert [len(group) for group in server.groups] == [1, MAX_COMMITS, 1]
+    assert server.groups[2][0].key.id == "d"
 
 
 async def test_closing_waits_for_what_was_accepted() -> None:

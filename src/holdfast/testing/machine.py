@@ -65,7 +65,7 @@ WRONG = Twin(1, 1)
 _examples = itertools.count(1)
 
 
-def compare(kit: StoreKit) -> None:
+def compare(kit: StoreKit, *, examples: int = 20) -> None:
     """Try random operations on the store of a kit, and fail where it differs from the memory store."""
     clock = FakeClock()
     with asyncio.Runner() as runner:
@@ -74,7 +74,7 @@ def compare(kit: StoreKit) -> None:
             run_state_machine_as_test(
                 lambda: StoreMachine(runner, store, clock),  # type: ignore[arg-type]
                 settings=settings(
-                    max_examples=int(os.environ.get(EXAMPLES, "20")),
+                    max_examples=int(os.environ.get(EXAMPLES, examples)),
                     stateful_step_count=40,
                     deadline=None,
                     suppress_health_check=list(HealthCheck),

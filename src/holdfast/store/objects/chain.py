@@ -77,6 +77,7 @@ class Attempt:
     def __init__(self) -> None:
         self.id = secrets.token_bytes(8)
         self.losses = 0
+        self.first = 0
         self.begun = time.monotonic()
         self.written: dict[str, Stamp] = {}
         self.kept: set[str] = set()
@@ -166,10 +167,13 @@ class Chain:
         }
         new.update(draft.index)
         old.update(draft.unindex)
-        await self._index(new - attempt.written.keys(), attempt)
-
+        if unwritten := new - attempt.written.keys():
+            await self._index(unwritten, attempt)
         if self._heads.age(looked) > self._heads.trust:
-            return False
+            # What was read to decide took long. It still holds if nobody has written since.
+            now, looked = await self._heads.trusted(slot.folder)
+            if not _same(now, head):
+                return False
         sent = self._heads.stamp()
         if start is not None:
             won = await self._begin(slot.folder, start, entry)
@@ -209,11 +213,16 @@ class Chain:
         there = decode_entry(body)
         if there.id == entry.id:
             return True
+        if self._heads.age(looked) > self._heads.trust:
+            # It may be a ghost.
+            self._heads.forget(slot)
+            return False
         self._heads.advance(slot, fold(before, there), looked)
         if there.please:
             slot.pause = min(there.please, _LONGEST_PAUSE)
             slot.polite_until = time.monotonic() + _POLITE * slot.pause
         attempt.losses += 1
+        attempt.first = attempt.first or entry.n
         if attempt.losses % _PLEASE_AFTER == 0:
             await self._please(before.place, entry.n, attempt)
         if attempt.losses >= _BEHIND_AFTER:
@@ -229,7 +238,8 @@ class Chain:
         lose for ever. The other one finds this entry when it gets there, and makes pauses.
         """
         needed = 2 * (time.monotonic() - attempt.begun) / attempt.losses
-        ahead = n + _PLEASE_AHEAD * attempt.losses // _PLEASE_AFTER
+        written_meanwhile = (n - attempt.first) / attempt.losses
+        ahead = n + _PLEASE_AHEAD + round(2 * written_meanwhile)
         please = Entry(secrets.token_bytes(8), ahead, please=needed)
         await self._bucket.create(place.log(ahead), encode(please))
 
@@ -283,6 +293,12 @@ class Chain:
             self._drop([place.log(entry.n)])
             return False
         return True
+
+
+def _same(now: State | Absent, before: State | Absent) -> bool:
+    if isinstance(now, State) and isinstance(before, State):
+        return (now.place, now.n) == (before.place, before.n)
+    return now == before
 
 
 def _entry(before: State, draft: Draft, attempt: Attempt) -> tuple[Entry, State]:

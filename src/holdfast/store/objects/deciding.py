@@ -120,6 +120,8 @@ async def _touched(segments: Segments, state: State, change: Change) -> dict[byt
             keys.append(key_of(RECORD, drop.collection, drop.key))
         else:
             prefixes.append(key_of(RECORD, drop.collection, drop.prefix or ""))
+    if not keys and not prefixes:
+        return {}
     found = await asyncio.gather(
         segments.get(state, keys),
         *(segments.under(state, prefix) for prefix in prefixes),

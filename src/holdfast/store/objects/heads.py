@@ -38,7 +38,11 @@ _FOLLOWED = 4
 _TRIES = 40
 _PAUSE = 0.005
 
-_boot_time = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+def _boot_time() -> float:
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class Stamp(NamedTuple):
@@ -78,7 +82,7 @@ class Heads:
 
     def stamp(self) -> Stamp:
         """Now."""
-        return Stamp(self._clock(), time.clock_gettime(_boot_time))
+        return Stamp(self._clock(), _boot_time())
 
     def age(self, stamp: Stamp) -> float:
         """Seconds since a moment, by the clock that says more."""

@@ -23,7 +23,7 @@ from holdfast.store.objects.segments import Segments
 from holdfast.store.objects.state import State
 from holdfast.store.search import Query
 
-_LISTS = 2048
+_WORDS = 2_000_000
 
 _decode = decoder(list[str])
 
@@ -40,6 +40,7 @@ class Searches:
         self._segments = segments
         self._reads = reads
         self._lists: OrderedDict[str, list[str]] = OrderedDict()
+        self._kept = 0
 
     async def search(self, owner: str, query: Query, limit: int) -> list[Hit]:
         listed, fresh = await asyncio.gather(
@@ -67,8 +68,9 @@ class Searches:
         body = await self._bucket.get(path)
         words = _decode(body) if body else []
         self._lists[path] = words
-        if len(self._lists) > _LISTS:
-            self._lists.popitem(last=False)
+        self._kept += len(words)
+        while self._kept > _WORDS:
+            self._kept -= len(self._lists.popitem(last=False)[1])
         return words
 
     async def _matches(self, key: ConversationKey, query: Query, known: dict[str, bool]) -> list[Match]:

@@ -28,7 +28,6 @@ from holdfast.store.objects.packing import encode
 from holdfast.store.objects.reads import Reads
 from holdfast.store.objects.roots import Absent
 from holdfast.store.objects.rows import (
-    CALL,
     ID,
     RECORD,
     TAG,
@@ -78,23 +77,20 @@ class Whole:
     # Deleting
 
     async def delete(self, key: ConversationKey, when: int | None) -> Erased:
-        async def close(head: State | Absent, attempt: Attempt) -> Step[tuple[State, Erased] | None]:
+        async def close(head: State | Absent, attempt: Attempt) -> Step[State | None]:
             if isinstance(head, Absent):
                 return Step(None)
             if when not in (None, head.header.revision):
                 raise StaleHeader(key, expected=when or 0, actual=head.header.revision)
-            counts = [len(await self._segments.under(head, kind)) for kind in (CALL, RECORD, TAG)]
-            calls, records, tags = counts
-            erased = Erased(1, head.header.last_seq, calls + len(head.calls), records, tags)
-            return Step((head, erased), Draft(head.header, closed=True))
+            return Step(head, Draft(head.header, closed=True))
 
-        done = await self._chain.extend(key, close)
-        if done is None:
+        ended = await self._chain.extend(key, close)
+        if ended is None:
             return Erased()
-        state, erased = done
         self._heads.forget(self._heads.slot(folder(key)))
-        await self._clearing.end(state)
-        return erased
+        records, tags = [len(await self._segments.under(ended, kind)) for kind in (RECORD, TAG)]
+        await self._clearing.end(ended)
+        return Erased(1, ended.header.last_seq, ended.opened, records, tags)
 
     # Forking
 
@@ -178,9 +174,12 @@ class Whole:
             if head != absent or attempt.losses:
                 raise _Again
             attempt.losses += 1
-            step = await decide(self._segments, start.state, plain, attempt, self._now())
+            now = self._now()
+            name, block = absent.root(now)
+            step = await decide(self._segments, start.state, plain, attempt, now)
             assert step.draft is not None
-            return Step(step.draft.header, step.draft, start)
+            seen = replace(start, state=replace(start.state, root=name), block=block)
+            return Step(step.draft.header, step.draft, seen)
 
         now = await self._heads.state(source.key)
         if (now.place, now.redactions) != (source.place, source.redactions):

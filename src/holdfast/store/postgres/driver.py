@@ -17,6 +17,7 @@ from holdfast.store.sql.database import Row
 from holdfast.store.sql.statements import Statement
 
 IDLE_SECONDS = 30.0
+CANCEL_SECONDS = 2.0
 RETRIES = 5
 
 
@@ -112,7 +113,7 @@ class Pool:
                 rows: list[Row] = await connection.fetch(statement.sql, *arguments)
                 return rows
             except BaseException as exc:
-                _give_up(connection, exc)
+                await _give_up(connection, exc)
                 left -= 1
                 if left and isinstance(exc, ROLLED_BACK):
                     continue
@@ -131,7 +132,7 @@ class Pool:
                 async with connection.transaction(isolation="read_committed"):
                     yield _Transaction(connection, self._access.shown)
         except BaseException as exc:
-            _give_up(connection, exc.__cause__ or exc)
+            await _give_up(connection, exc.__cause__ or exc)
             raise
         finally:
             self._release(connection)
@@ -198,9 +199,18 @@ class _Transaction:
             return rows
 
 
-def _give_up(connection: Any, error: BaseException) -> None:
+async def _give_up(connection: Any, error: BaseException) -> None:
     """Close a connection on which something went wrong, unless the server merely said no."""
     ended = isinstance(error, asyncpg.OperatorInterventionError)
     refused = isinstance(error, (asyncpg.PostgresError, HoldfastError)) and not ended
-    if not refused:
+    if refused:
+        return
+    try:
+        if isinstance(error, asyncio.CancelledError):
+            # The driver has asked the server to stop. Until it has, a commit that was given up could
+            # still be applied, after what its caller does next.
+            await connection.execute("SELECT 1", timeout=CANCEL_SECONDS)
+    except DRIVERS:
+        pass
+    finally:
         connection.terminate()

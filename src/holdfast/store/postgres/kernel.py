@@ -24,7 +24,7 @@ from holdfast.store.ops import ABSENT
 from holdfast.store.postgres.columns import Columns, changed_heads, columns, new_heads, parts
 from holdfast.store.postgres.schema import numbered
 from holdfast.store.search import locate
-from holdfast.store.sql.database import Database, Row, split
+from holdfast.store.sql.database import Database, split
 from holdfast.store.sql.decide import Head, Plan, Seen, Wanted, check, first_result, plan
 from holdfast.store.sql.groups import Outcome, each_alone_if_not_together
 from holdfast.store.sql.statements import Statement
@@ -74,24 +74,12 @@ class Kernel:
 
     async def append(self, database: Database, changes: Sequence[Change]) -> list[Commit | Exception | None]:
         """Append plain commits; None for one whose conversation was not there, or not as it must be."""
-        return await each_alone_if_not_together(partial(self._append, database), changes)
-
-    async def _append(self, database: Database, changes: Sequence[Change]) -> list[Commit | None]:
         first = changes[0]
         if len(changes) == len(first.net.appends) == 1 and first.expect is None and first.fence is None:
-            rows = await self._append_one(database, first)
-        else:
-            rows = await self._append_all(database, changes)
-        done: list[Commit | None] = [None] * len(changes)
-        for i, pk, last_seq, at in rows:
-            appends = changes[i - 1].net.appends
-            before = last_seq - len(appends)
-            done[i - 1] = Commit(tuple(range(before + 1, last_seq + 1)), (), before, last_seq, at)
-            if any(op.text for op in appends):
-                self.unindexed.add(pk)
-        return done
+            return [await self._append_one(database, first)]
+        return await each_alone_if_not_together(partial(self._append_all, database), changes)
 
-    async def _append_one(self, database: Database, change: Change) -> list[Row]:
+    async def _append_one(self, database: Database, change: Change) -> Commit | None:
         [op] = change.net.appends
         rows = await database.fetch(
             self._q.append,
@@ -102,9 +90,9 @@ class Kernel:
             search=locate(op.text, op.data) if op.text else None,
             now=self.now(),
         )
-        return [(1, *row) for row in rows]
+        return self._appended(change, *rows[0]) if rows else None
 
-    async def _append_all(self, database: Database, changes: Sequence[Change]) -> list[Row]:
+    async def _append_all(self, database: Database, changes: Sequence[Change]) -> list[Commit | None]:
         heads = columns("owner id count text_at expect fenced_pk fence", map(_appended_to, changes))
         events = columns(
             "event_i place type data search",
@@ -114,7 +102,17 @@ class Kernel:
                 for place, op in enumerate(change.net.appends, 1)
             ),
         )
-        return await database.fetch(self._q.append_all, **heads, **events, now=self.now())
+        done: list[Commit | None] = [None] * len(changes)
+        for i, *row in await database.fetch(self._q.append_all, **heads, **events, now=self.now()):
+            done[i - 1] = self._appended(changes[i - 1], *row)
+        return done
+
+    def _appended(self, change: Change, pk: int, last_seq: int, at: int) -> Commit:
+        appends = change.net.appends
+        before = last_seq - len(appends)
+        if any(op.text for op in appends):
+            self.unindexed.add(pk)
+        return Commit(tuple(range(before + 1, last_seq + 1)), (), before, last_seq, at)
 
     # Commits of any kind
 

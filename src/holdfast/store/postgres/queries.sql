@@ -1,5 +1,6 @@
--- Words in braces are filled in: s is the schema, now the test's clock or the server's, window the
--- microseconds that the column listed may be behind activity.
+-- Words in braces are filled in: s is the schema, window the microseconds that the column listed may be
+-- behind activity, now the test's clock or the server's, begun the same when the statement came in. The
+-- latter is the same wherever it stands in a statement, and older than any wait for a lock.
 
 -- name: state
 SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
@@ -17,18 +18,16 @@ SELECT row_security_active('{s}.conversations');
 -- name: append
 WITH head AS (
     UPDATE {s}.conversations
-    SET last_seq = last_seq + 1, commits = commits + 1, activity = greatest(activity, t.now),
-        listed = CASE WHEN t.now - listed > {window} THEN t.now ELSE listed END,
+    SET last_seq = last_seq + 1, commits = commits + 1, activity = greatest(activity, {begun}),
+        listed = CASE WHEN {begun} - listed > {window} THEN {begun} ELSE listed END,
         unindexed_from = CASE WHEN :search::bytea IS NULL THEN unindexed_from
             ELSE coalesce(unindexed_from, last_seq + 1) END
-    FROM (SELECT {now} AS now) t
     WHERE owner = :owner AND id = :id
     RETURNING pk, last_seq, activity
-), added AS (
-    INSERT INTO {s}.events (conversation, seq, type, data, at, search)
-    SELECT pk, last_seq, :type, convert_from(:data, 'UTF8'), activity, :search FROM head
 )
-SELECT pk, last_seq, activity FROM head;
+INSERT INTO {s}.events (conversation, seq, type, data, at, search)
+SELECT pk, last_seq, :type, convert_from(:data, 'UTF8'), activity, :search FROM head
+RETURNING conversation, seq, at;
 
 -- name: append_all
 WITH locked AS MATERIALIZED (
@@ -42,11 +41,11 @@ WITH locked AS MATERIALIZED (
     ORDER BY c.pk FOR NO KEY UPDATE OF c
 ), head AS (
     UPDATE {s}.conversations c
-    SET last_seq = c.last_seq + l.count, commits = c.commits + 1, activity = greatest(c.activity, t.now),
-        listed = CASE WHEN t.now - c.listed > {window} THEN t.now ELSE c.listed END,
+    SET last_seq = c.last_seq + l.count, commits = c.commits + 1, activity = greatest(c.activity, {begun}),
+        listed = CASE WHEN {begun} - c.listed > {window} THEN {begun} ELSE c.listed END,
         unindexed_from = CASE WHEN l.text_at IS NULL THEN c.unindexed_from
             ELSE coalesce(c.unindexed_from, c.last_seq + l.text_at) END
-    FROM locked l, (SELECT {now} AS now) t
+    FROM locked l
     WHERE c.pk = l.pk
     RETURNING l.i, l.count, c.pk, c.last_seq, c.activity
 ), added AS (

@@ -18,7 +18,7 @@ OLDEST_SERVER = 130000
 WINDOW = 30 * SECOND
 ROW_SECURITY = "row_security"
 
-_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_MICROSECONDS = "coalesce(:now::bigint, (date_part('epoch', {}) * 1000000)::bigint)"
 
 
 def words_of(schema: str) -> Words:
@@ -26,7 +26,8 @@ def words_of(schema: str) -> Words:
     return (
         ("s", f'"{schema}"'),
         ("schema", schema),
-        ("now", f"coalesce(:now::bigint, {_CLOCK})"),
+        ("now", _MICROSECONDS.format("clock_timestamp()")),
+        ("begun", _MICROSECONDS.format("now()")),
         ("window", str(WINDOW)),
     )
 

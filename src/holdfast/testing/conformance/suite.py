@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from holdfast.testing.conformance.atomic import AtomicRules
 from holdfast.testing.conformance.calls import CallRules
 from holdfast.testing.conformance.cancel import CancelRules
@@ -64,5 +66,8 @@ class StoreConformance(
     and in parallel. ``HOLDFAST_EXAMPLES=1000`` tries that many random histories instead of a few.
     """
 
+    examples: ClassVar[int] = 20
+    """Random histories that are tried unless the environment says how many."""
+
     def test_random_operations_have_the_same_outcome_as_in_memory(self, kit: StoreKit) -> None:
-        compare(kit)
+        compare(kit, examples=self.examples)
