@@ -134,6 +134,11 @@ class Batch:
             head.unsettled_from = first
             self.execute(Q.mark_unsettled, (first, head.pk))
 
+    def settled(self, key: ConversationKey, rest: int | None) -> None:
+        """Note that the conversation's row and the index know of all events before ``rest``."""
+        if head := self._heads.get(key):
+            head.unsettled_from = rest
+
     def move(self, head: Head) -> None:
         """Write the head's numbers when the transaction ends."""
         self._moved[head] = None

@@ -133,15 +133,18 @@ class _Checks(msgspec.Struct):
     revisions: dict[tuple[str, str], int] = msgspec.field(default_factory=dict)
 
 
+_NOTHING = _Checks()
+
+
 def _checked(batch: Batch, head: Head, change: Change, now: int) -> _Checks:
     key, net = change.key, change.net
     if change.fence is not None and (head.holder is None or change.fence != guard(head.pk, head.fences)):
         raise Fenced(key, fence=change.fence)
     if change.expect is not None and change.expect != head.last_seq:
         raise SeqConflict(key, expected=change.expect, actual=head.last_seq)
-    checks = _Checks()
     if net.plain:
-        return checks
+        return _NOTHING
+    checks = _Checks()
     for call_id, move in net.moves.items():
         call = _call(batch, head, key, call_id)
         if call is None or not may_move(call, move, now):

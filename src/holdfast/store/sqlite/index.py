@@ -26,7 +26,7 @@ def settle_slice(batch: Batch) -> bool:
     """Settle some of what is marked; True if there is more."""
     room = SLICE
     batch.flush()
-    for pk, owner, first, last_seq, activity in batch.execute(Q.unsettled, (SLICE,)).fetchall():
+    for pk, owner, id, first, last_seq, activity in batch.execute(Q.unsettled, (SLICE,)).fetchall():
         base, end = pk << SEQ_BITS, (pk + 1) << SEQ_BITS
         texts = batch.execute(Q.searchable_from, (base | first, end, room)).fetchall()
         word = _owner_word(owner)
@@ -34,10 +34,10 @@ def settle_slice(batch: Batch) -> bool:
         # A full slice may have more behind it, which is marked from there on.
         rest = None if len(texts) < room else (texts[-1][0] & (1 << SEQ_BITS) - 1) + 1
         batch.execute(Q.settle, (*batch.last_event(pk, last_seq, activity), rest, pk))
+        batch.settled(ConversationKey(owner, id), rest)
         room -= len(texts)
         if room <= 0:
             break
-    batch.forget_all()
     batch.unsettled = 0
     return batch.execute(Q.any_unsettled).fetchone() is not None
 

@@ -223,7 +223,7 @@ UPDATE conversations SET owner = ?, id = ?, created_at = ?, activity = ?, lease_
 WHERE pk = ?;
 
 -- name: unsettled
-SELECT pk, owner, unsettled_from, last_seq, activity FROM conversations
+SELECT pk, owner, id, unsettled_from, last_seq, activity FROM conversations
 WHERE unsettled_from IS NOT NULL AND owner IS NOT NULL LIMIT ?;
 
 -- name: settle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+from itertools import starmap
 from typing import Any
 
 import msgspec
@@ -207,29 +208,16 @@ def _settled(connection: sqlite3.Connection, row: tuple[Any, ...]) -> Header:
 
 
 def _header(row: tuple[Any, ...]) -> Header:
-    pk, owner, id, last_seq, changes, version, created_at, activity, tail, status, *others = row
-    agent, takeovers, wake_at, fences, holder, lease_until, *profile, _ = others
-    title, metadata, settings, forked_from, forked_at = profile
+    (
+        pk, owner, id, last_seq, changes, version, created_at, activity, tail, status, agent, takeovers, wake_at,
+        fences, holder, lease_until, title, metadata, settings, forked_from, forked_at, _,
+    ) = row  # fmt: skip
     key = ConversationKey(owner, id)
+    lease = None if holder is None else Lease(key, holder, guard(pk, fences), lease_until)
     return Header(
-        key=key,
-        last_seq=last_seq,
-        created_at=created_at,
-        activity=activity,
-        revision=guard(pk, last_seq + changes),
-        version=guard(pk, version),
-        title=title,
-        status=status,
-        agent=agent,
-        metadata=metadata,
-        settings=settings,
-        tail=tail,
-        takeovers=takeovers,
-        wake_at=wake_at,
-        lease=None if holder is None else Lease(key, holder, guard(pk, fences), lease_until),
-        forked_from=forked_from,
-        forked_at=forked_at,
-    )
+        key, last_seq, created_at, activity, guard(pk, last_seq + changes), guard(pk, version), title, status, agent,
+        metadata, settings, tail, takeovers, wake_at, lease, forked_from, forked_at,
+    )  # fmt: skip
 
 
 def _events(
@@ -239,9 +227,10 @@ def _events(
     low = base | max(after, 0)
     high = end if before is None else min(base + max(before, 0), end)
     if limit is None:
-        return [Event(*row) for row in connection.execute(Q.events_between, (low, high))]
-    newest = connection.execute(Q.newest_events_between, (low, high, limit)).fetchall()
-    return [Event(*row) for row in reversed(newest)]
+        return list(starmap(Event, connection.execute(Q.events_between, (low, high))))
+    newest = list(starmap(Event, connection.execute(Q.newest_events_between, (low, high, limit))))
+    newest.reverse()
+    return newest
 
 
 def _calls(rows: list[tuple[Any, ...]]) -> list[Call]:
