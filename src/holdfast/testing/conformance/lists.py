@@ -48,6 +48,18 @@ class ListRules(Topic):
         assert await _ids(store, "activity") == ["a", "c", "b"]
         assert await _ids(store, "created") == ["c", "b", "a"]
 
+    async def test_what_follows_a_settle_is_listed_and_found_too(self, store: Store, clock: FakeClock) -> None:
+        for id in ("a", "b"):
+            await a_conversation(store, id)
+        for number in range(3):
+            clock.advance(seconds=1)
+            await store.commit(a_key("a"), [said(f"word{number}")])
+
+            assert await _ids(store, "activity") == ["a", "b"]
+            [first, _] = await store.headers("ada")
+            assert (first.last_seq, first.activity) == (number + 1, clock())
+            assert [hit.seq for hit in await store.search("ada", f"word{number}")] == [number + 1]
+
     @pytest.mark.parametrize("order", ORDERS)
     async def test_equal_times_are_ordered_by_id_descending(self, store: Store, order: Order) -> None:
         """L1: a frozen clock."""
