@@ -1,0 +1,187 @@
+"""Which rows one event gives, by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec.structs import replace
+
+from holdfast.errors import InvalidPayload
+from holdfast.model.codec import loads
+from holdfast.model.events import (
+    Input,
+    Item,
+    NoticeRow,
+    Payload,
+    Redacted,
+    Resolution,
+    RunEnded,
+    RunParked,
+    StatePatch,
+    Suspension,
+    ToolResult,
+    UnknownEvent,
+)
+from holdfast.model.messages import (
+    Custom,
+    Data,
+    File,
+    Image,
+    Message,
+    Part,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    UnknownPart,
+)
+from holdfast.views.content import (
+    ROW_KINDS,
+    CallContent,
+    Content,
+    DataContent,
+    ErrorContent,
+    FileContent,
+    ImageContent,
+    NotificationContent,
+    ResultContent,
+    Row,
+    TextContent,
+    ThinkingContent,
+    TodosContent,
+    row_content,
+)
+from holdfast.views.formats.common import is_private
+
+__all__ = ["drawn"]
+
+_VISIBLE = frozenset(("input", "message", "tool_result", "notice"))
+_HOPED_FOR = frozenset((None, "end", "tool_calls"))
+_WHY: dict[StopReason, str] = {
+    "length": "The answer reached its token limit.",
+    "refusal": "The answer was declined or filtered.",
+    "cancelled": "The answer was stopped.",
+    "error": "The model's provider reported an error.",
+    "cut": "The connection to the model was lost.",
+}
+
+
+def drawn(seq: int, at: int, payload: Payload) -> Iterator[Row]:
+    """The rows of an event, before anything that other events say of them."""
+    match payload:
+        case Message():
+            yield from _of_message(seq, at, payload)
+        case ToolResult():
+            result = ResultContent(
+                payload.call_id, payload.outcome, payload.parts, payload.failure, payload.artifact
+            )
+            yield Row(f"{seq}.0", seq, at, "tool", result)
+        case Input(call_id=str(call_id), outcome=outcome) if outcome is not None:
+            yield Row(f"{seq}.0", seq, at, "tool", ResultContent(call_id, outcome, payload.parts))
+        case Input():
+            role: Literal["user", "system"] = "user" if payload.source == "person" else "system"
+            for index, content in _of_parts(payload.parts):
+                yield Row(f"{seq}.{index}", seq, at, role, content, actor=payload.actor)
+        case _:
+            content_of_all = _of_rest(payload)
+            if content_of_all is not None:
+                actor: str | None = getattr(payload, "actor", None)
+                yield Row(f"{seq}.0", seq, at, "system", content_of_all, actor=actor)
+
+
+def _of_message(seq: int, at: int, message: Message) -> Iterator[Row]:
+    # What a message delivers has its rows already, from the inputs.
+    if message.role == "system" or message.inputs:
+        return
+    made = [
+        Row(f"{seq}.{index}", seq, at, message.role, content, message.id)
+        for index, content in _of_parts(message.parts)
+    ]
+    stop = message.stop or ("cut" if message.partial else None)
+    if stop is not None and stop not in _HOPED_FOR:
+        if not made:
+            why = NotificationContent(_WHY[stop], "warning", "stopped")
+            made = [Row(f"{seq}.0", seq, at, message.role, why, message.id)]
+        made[-1] = replace(made[-1], stop=stop, stop_detail=message.stop_detail)
+    yield from made
+
+
+def _of_parts(parts: Sequence[Part]) -> Iterator[tuple[int, Content]]:
+    for index, part in enumerate(parts):
+        content = _of_part(part)
+        if content is not None:
+            yield index, content
+
+
+def _of_part(part: Part) -> Content | None:
+    match part:
+        case Text():
+            return TextContent(part.text) if part.text else None
+        case Thinking():
+            hidden = not part.text and part.encrypted is not None
+            return ThinkingContent(part.text, hidden) if part.text or hidden else None
+        case Image():
+            return ImageContent(part.source, part.media_type)
+        case File():
+            return FileContent(part.source, part.name, part.media_type)
+        case ToolCall():
+            args = part.raw_args if part.args is None else part.args
+            status: Literal["cancelled", "pending"] = "cancelled" if part.unfinished else "pending"
+            return CallContent(part.call_id, part.name, args, status, part.executor)
+        case Data():
+            return DataContent(part.value, part.name)
+        case Custom():
+            return None if is_private(part) else DataContent(part.value, part.kind)
+        case UnknownPart():
+            return NotificationContent("A newer version wrote this.", "warning", part.tag)
+
+
+def _of_rest(payload: Payload) -> Content | None:
+    match payload:
+        case NoticeRow():
+            return _of_notice(payload)
+        case Suspension():
+            text = payload.question.text if payload.question is not None else payload.prompt
+            value = {"call_id": payload.call_id, "step": payload.step, "kind": payload.kind}
+            return NotificationContent(text or "", "info", "suspension", value)
+        case Resolution():
+            value = {"call_id": payload.call_id, "step": payload.step, "decision": payload.decision}
+            if payload.answer is not None:
+                value["answer"] = payload.answer
+            return NotificationContent(payload.reason or "", "info", "resolution", value)
+        case RunEnded(outcome="failed"):
+            failure = payload.failure
+            message = failure.message if failure is not None else payload.reason
+            code = failure.code if failure is not None else None
+            return ErrorContent(message or "The run failed.", code, payload.retryable)
+        case RunEnded(reason=str(reason)) if reason:
+            return NotificationContent(reason, "info", payload.outcome)
+        case RunParked():
+            return NotificationContent(payload.reason, "warning", "parked")
+        case StatePatch(todos=tuple(todos)):
+            return TodosContent(todos)
+        case Item():
+            return DataContent(loads(bytes(payload.value)), payload.kind or payload.source)
+        case Redacted(type=type) if type in _VISIBLE:
+            return NotificationContent("This was removed.", "info", "redacted")
+        case UnknownEvent(type=type) if type in _VISIBLE:
+            return ErrorContent("This can't be read here; it may come from a newer version.", "unreadable")
+        case _:
+            return None
+
+
+def _of_notice(notice: NoticeRow) -> Content:
+    """The shape that its kind names, if its value has it; a notification or an error otherwise."""
+    if notice.kind in ROW_KINDS and isinstance(notice.value, dict):
+        try:
+            return row_content(notice.kind, notice.value)
+        except InvalidPayload:
+            pass
+    match notice.kind:
+        case "text":
+            return TextContent(notice.text)
+        case "error":
+            return ErrorContent(notice.text)
+        case _:
+            return NotificationContent(notice.text, notice.level, notice.kind, notice.value)
