@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage  # type: ignore[import-not-found]
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # type: ignore[import-not-found]
 from langgraph.graph import END, START, MessagesState, StateGraph  # type: ignore[import-not-found]
 

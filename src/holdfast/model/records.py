@@ -139,6 +139,13 @@ class Loaded(msgspec.Struct, frozen=True):
     records: dict[tuple[str, str], Record]
 
 
+class Inventory(msgspec.Struct, frozen=True):
+    """What a conversation has beside its header, log and calls; tags are (name, value, ref)."""
+
+    collections: list[str]
+    tags: list[tuple[str, str, str]]
+
+
 class Found(msgspec.Struct, frozen=True, order=True, gc=False):
     """A conversation that carries a tag, and the ref that the tag points to inside it."""
 

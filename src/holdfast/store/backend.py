@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -103,6 +103,10 @@ class Backend(ABC):
         limit: int | None,
         reverse: bool,
     ) -> list[Record]: ...
+
+    @abstractmethod
+    async def _inventory(self, key: ConversationKey) -> tuple[Iterable[str], Iterable[tuple[str, str, str]]]:
+        """In any order."""
 
     @abstractmethod
     async def _headers(

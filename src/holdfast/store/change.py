@@ -34,6 +34,7 @@ class Change(msgspec.Struct, frozen=True):
     expect: int | None = None
     fence: int | None = None
     create: SetHeader | None = None
+    at: int | None = None
 
     @classmethod
     def of(
@@ -45,6 +46,7 @@ class Change(msgspec.Struct, frozen=True):
         expect: int | None = None,
         fence: int | None = None,
         create: SetHeader | None = None,
+        at: int | None = None,
     ) -> Self:
         """
         Check the arguments of a commit.
@@ -58,6 +60,7 @@ class Change(msgspec.Struct, frozen=True):
             check_name("token", token)
         check_number("expect", expect, least=0)
         check_number("fence", fence, least=0)
+        check_number("at", at, least=0)
         if create is not None and create.when not in (None, ABSENT):
             raise InvalidOp(
                 "`create` takes when=ABSENT or no `when`; use SetHeader(when=…) for an existing header"
@@ -67,7 +70,11 @@ class Change(msgspec.Struct, frozen=True):
         if net.rest and (fence is None or expect is None):
             raise InvalidOp("a conversation is put to rest by its lease holder, with `fence` and `expect`")
         size = sum(map(_size, ops))
-        return cls(key, ops, net, size, token, expect, fence, create)
+        return cls(key, ops, net, size, token, expect, fence, create, at)
+
+    def time(self, now: int) -> int:
+        """When it happened, as seen at ``now``."""
+        return now if self.at is None else min(self.at, now)
 
     def digest(self, salt: bytes | None = None) -> bytes:
         """

@@ -27,6 +27,7 @@ from holdfast.model.records import (
     Found,
     Header,
     Hit,
+    Inventory,
     Lease,
     Loaded,
     Notice,
@@ -117,6 +118,7 @@ class Store(Backend):
         expect: int | None = None,
         fence: int | None = None,
         create: SetHeader | None = None,
+        at: int | None = None,
     ) -> Commit:
         """
         Apply ``ops`` in order: all of them or none, durable on return.
@@ -132,6 +134,8 @@ class Store(Backend):
             fence: The fence of the conversation's lease. Compared by number; time plays no part.
             create: The header of the conversation if it is not there yet, made by the same
                 commit. With ``when=ABSENT`` it must not be there.
+            at: When it happened, in microseconds since 1970, for copies and imports. A time that
+                is still to come counts as now, one before the conversation's ``activity`` as that.
 
         Raises:
             InvalidInput: An argument can never work.
@@ -149,7 +153,7 @@ class Store(Backend):
         The checks are made in this order on every backend.
         """
         self._check_open()
-        change = self._change(key, ops, token=token, expect=expect, fence=fence, create=create)
+        change = self._change(key, ops, token=token, expect=expect, fence=fence, create=create, at=at)
         return await self._commit(change)
 
     # Reading one conversation
@@ -246,6 +250,18 @@ class Store(Backend):
             check_name("record key", bound or "", empty=True)
         _check_limit(limit)
         return await self._records(key, collection, keys, prefix, after, before, limit, reverse)
+
+    async def inventory(self, key: ConversationKey) -> Inventory:
+        """
+        What else a conversation has: the names of its collections, and its tags.
+
+        Raises:
+            NotFound: There is no such conversation for this owner.
+        """
+        self._check_open()
+        check_key(key)
+        collections, tags = await self._inventory(key)
+        return Inventory(sorted(collections), sorted(tags))
 
     # Reading across the conversations of one owner
 
@@ -482,8 +498,9 @@ class Store(Backend):
         expect: int | None = None,
         fence: int | None = None,
         create: SetHeader | None = None,
+        at: int | None = None,
     ) -> Change:
-        change = Change.of(key, ops, token=token, expect=expect, fence=fence, create=create)
+        change = Change.of(key, ops, token=token, expect=expect, fence=fence, create=create, at=at)
         if change.size > self.limits.max_commit:
             raise TooLarge(change.size, self.limits.max_commit)
         return change

@@ -91,6 +91,7 @@ class Guards(TypedDict):
     expect: int | None
     fence: int | None
     create: SetHeader | None
+    at: int | None
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -144,7 +145,9 @@ class StoreMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(self.keys))
         agent = data.draw(st.sampled_from(self.agents))
         token = data.draw(st.sampled_from((None, None, "t-1", "t-2")))
-        self._commit(key, self._draw_ops(data, key), create=SetHeader(agent=agent), token=token)
+        ago = data.draw(st.sampled_from((None, None, None, 0, 3, 50, -5)))
+        at = None if ago is None else self.clock() - ago * 10**6
+        self._commit(key, self._draw_ops(data, key), create=SetHeader(agent=agent), token=token, at=at)
 
     @rule(data=st.data())
     def write_with_guards(self, data: st.DataObject) -> None:
@@ -330,9 +333,10 @@ class StoreMachine(RuleBasedStateMachine):
         expect: int | None = None,
         fence: Twin = NOTHING,
         create: SetHeader | None = None,
+        at: int | None = None,
     ) -> None:
-        ours = Guards(token=token, expect=expect, fence=fence.ours, create=create)
-        theirs = Guards(token=token, expect=expect, fence=fence.theirs, create=create)
+        ours = Guards(token=token, expect=expect, fence=fence.ours, create=create, at=at)
+        theirs = Guards(token=token, expect=expect, fence=fence.theirs, create=create, at=at)
         attempt = Attempt(key, ops, Twin(ours, theirs))
         if token is not None:
             self.attempts.append(attempt)

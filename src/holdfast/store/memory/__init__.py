@@ -105,7 +105,7 @@ class MemoryStore(Store):
         if conversation is None:
             if change.create is None:
                 raise NotFound(key)
-            conversation = self._new(key, change.create)
+            conversation = self._new(key, change.create, change.time(self._now()))
         elif change.create is not None and change.create.when == ABSENT:
             raise AlreadyExists(key)
         commit = Applying(conversation, self._now()).run(change)
@@ -113,13 +113,13 @@ class MemoryStore(Store):
         self._world.watchers.changed([key])
         return commit
 
-    def _new(self, key: ConversationKey, header: SetHeader) -> Conversation:
-        incarnation, now = next(self._world.incarnations), self._now()
+    def _new(self, key: ConversationKey, header: SetHeader, at: int) -> Conversation:
+        incarnation = next(self._world.incarnations)
         blank = Header(
             key=key,
             last_seq=0,
-            created_at=now,
-            activity=now,
+            created_at=at,
+            activity=at,
             revision=guard(incarnation, 0),
             version=guard(incarnation, 0),
         )
@@ -135,7 +135,8 @@ class MemoryStore(Store):
         if change.key in self._world.conversations:
             raise AlreadyExists(change.key)
         old = source.header
-        fork = self._new(change.key, SetHeader(old.title, None, old.agent, old.metadata, old.settings))
+        header = SetHeader(old.title, None, old.agent, old.metadata, old.settings)
+        fork = self._new(change.key, header, self._now())
         fork.events = source.events[:at]
         fork.texts = {seq: text for seq, text in source.texts.items() if seq <= at}
         fork.ids = {id: seq for id, seq in source.ids.items() if seq <= at}
@@ -210,6 +211,10 @@ class MemoryStore(Store):
 
     def _of(self, owner: str) -> Iterator[Conversation]:
         return (c for key, c in self._world.conversations.items() if key.owner == owner)
+
+    async def _inventory(self, key: ConversationKey) -> tuple[set[str], list[tuple[str, str, str]]]:
+        conversation = self._get(key)
+        return {collection for collection, _ in conversation.records}, list(conversation.tags)
 
     async def _headers(
         self, owner: str, tag: tuple[str, str] | None, order: Order, before: Cursor | None, limit: int

@@ -76,7 +76,6 @@ class Applying:
     def __init__(self, conversation: Conversation, now: int) -> None:
         self.to = conversation
         self.now = now
-        self.at = max(now, conversation.header.activity)
         self.prev_seq = conversation.header.last_seq
         self.prev_version = conversation.header.version
         self.revision = guard(conversation.incarnation, conversation.commits + 1)
@@ -87,6 +86,7 @@ class Applying:
 
     def run(self, change: Change) -> Commit:
         to, key, before = self.to, self.to.header.key, self.to.header
+        self.at = max(change.time(self.now), before.activity)
         if change.fence is not None and (before.lease is None or before.lease.fence != change.fence):
             raise Fenced(key, fence=change.fence)
         if change.expect not in (None, self.prev_seq):

@@ -70,7 +70,8 @@ class ObjectsStore(Store):
     Conversations as objects: ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``file:///directory``.
 
     Credentials come from the environment. Parameters: ``endpoint``, ``region``, ``allow_http``,
-    ``timeout`` and ``poll`` in seconds, and for a directory ``durability`` (``disk`` or ``os``).
+    ``timeout`` and ``poll`` in seconds, ``scrub=true`` for a bucket that keeps nothing of what is
+    removed, and for a directory ``durability`` (``disk`` or ``os``).
     """
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
@@ -83,6 +84,7 @@ class ObjectsStore(Store):
             watch_delay=2 * self._address.poll,
             search="scan",
             signals="process",
+            scrub=self._address.scrub,
         )
         self._watchers = Watchers()
         self._seen: dict[ConversationKey, Look] = {}
@@ -106,7 +108,7 @@ class ObjectsStore(Store):
         self._loop = asyncio.get_running_loop()
         self._heads = Heads(bucket, self._now, marker.trust)
         self._segments = Segments(bucket)
-        clearing = Clearing(bucket, self._heads, self._segments)
+        clearing = Clearing(bucket, self._heads)
         self._merger = Merger(bucket, self._heads, self._segments, clearing, self._keep_quiet)
         self._chain = Chain(bucket, self._heads, self._keep_quiet, self._merger.grown)
         self._reads = Reads(self._heads, self._segments)
@@ -188,6 +190,9 @@ class ObjectsStore(Store):
         self, key: ConversationKey, status: Collection[CallStatus] | None, call_ids: Collection[str] | None
     ) -> list[Call]:
         return await self._reads.of(key, lambda state: self._reads.calls(state, status, call_ids))
+
+    async def _inventory(self, key: ConversationKey) -> tuple[set[str], list[tuple[str, str, str]]]:
+        return await self._reads.of(key, self._reads.inventory)
 
     async def _records(
         self,

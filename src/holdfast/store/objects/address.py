@@ -22,7 +22,7 @@ from holdfast.store.url import StoreUrl
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-PARAMETERS = frozenset(("endpoint", "region", "allow_http", "timeout", "poll", "durability"))
+PARAMETERS = frozenset(("endpoint", "region", "allow_http", "timeout", "poll", "durability", "scrub"))
 TIMEOUT = 30.0
 POLL = 1.0
 _CONNECT_TIMEOUT = timedelta(seconds=5)
@@ -37,12 +37,14 @@ class Address(msgspec.Struct, frozen=True):
     A store's URL, checked.
 
     ``service`` is who stores the objects. ``poll`` is how often watched conversations are looked at,
-    in seconds. ``connect`` makes the bucket.
+    in seconds. ``scrub`` says whether what is removed is gone: in a directory it is; a bucket may keep
+    versions or deleted objects for a while, which can't be seen from here. ``connect`` makes the bucket.
     """
 
     service: str
     durability: Durability
     poll: float
+    scrub: bool
     connect: Callable[[], Bucket]
 
     @classmethod
@@ -63,16 +65,16 @@ class Address(msgspec.Struct, frozen=True):
             sync = asked != "os"
             durability: Durability = "disk" if sync else "os"
             return cls(
-                f"file {folder}", durability, poll, lambda: LocalBucket(folder, parsed.shown, sync=sync)
+                f"file {folder}", durability, poll, True, lambda: LocalBucket(folder, parsed.shown, sync=sync)
             )
         if asked not in (None, "replicated"):
             raise InvalidInput(f"{parsed.shown}: durability is replicated, not {asked!r}")
         service = f"{parsed.scheme} {parsed.host} {parsed.params.get('endpoint')}"
-        return cls(service, "replicated", poll, _service(parsed))
+        return cls(service, "replicated", poll, _yes(parsed, "scrub"), _service(parsed))
 
 
 def _directory(parsed: StoreUrl) -> Path:
-    if extra := sorted(parsed.params.keys() & {"endpoint", "region", "allow_http", "timeout"}):
+    if extra := sorted(parsed.params.keys() & {"endpoint", "region", "allow_http", "timeout", "scrub"}):
         raise InvalidInput(f"{parsed.shown}: a directory has no {extra[0]}")
     if parsed.host or len(parsed.path) < 2:
         raise InvalidInput(f"{parsed.shown} names no directory; write file:///var/lib/agents")
@@ -89,6 +91,8 @@ def _service(parsed: StoreUrl) -> Callable[[], Bucket]:
     if any(part in ("", ".", "..") for part in prefix.split("/")) and prefix:
         raise InvalidInput(f"{parsed.shown}: a prefix has no empty parts, no . and no ..")
     endpoint = parsed.params.get("endpoint")
+    if "@" in urlsplit(endpoint or "").netloc:
+        raise InvalidInput("an endpoint has no user and no password; credentials come from the environment")
     patience = _seconds(parsed, "timeout", TIMEOUT)
     timeout = timedelta(seconds=patience)
     options: dict[str, Any] = {
@@ -127,12 +131,10 @@ def _google(bucket: str, *, endpoint: str | None = None, **options: Any) -> GCSS
 
 def _allow_http(parsed: StoreUrl, endpoint: str | None) -> bool:
     """Whether a connection without TLS is fine: to this machine always, elsewhere if the URL says so."""
-    allowed = parsed.params.get("allow_http", "false")
-    if allowed not in ("true", "false"):
-        raise InvalidInput(f"{parsed.shown}: allow_http is true or false, not {allowed!r}")
+    allowed = _yes(parsed, "allow_http")
     where = urlsplit(endpoint or "")
-    if where.scheme != "http" or allowed == "true":
-        return allowed == "true"
+    if where.scheme != "http" or allowed:
+        return allowed
     host = where.hostname or ""
     try:
         here = ipaddress.ip_address(host).is_loopback
@@ -143,6 +145,13 @@ def _allow_http(parsed: StoreUrl, endpoint: str | None) -> bool:
             f"{parsed.shown}: the endpoint has no TLS; use https, or say allow_http=true if nobody can listen"
         )
     return True
+
+
+def _yes(parsed: StoreUrl, name: str) -> bool:
+    given = parsed.params.get(name, "false")
+    if given not in ("true", "false"):
+        raise InvalidInput(f"{parsed.shown}: {name} is true or false, not {given!r}")
+    return given == "true"
 
 
 def _seconds(parsed: StoreUrl, name: str, default: float) -> float:

@@ -26,7 +26,7 @@ from obstore.exceptions import (
 )
 
 from holdfast.clock import SECOND
-from holdfast.errors import StoreError, StoreFull, StoreUnavailable
+from holdfast.errors import NotAStore, StoreError, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -39,10 +39,13 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
 _SHOWN = 300
 _QUERY = re.compile(r"\?\S*")
+_ANSWER = re.compile(r":?\s*(<\?xml.*|<Error>.*)", re.DOTALL)
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
 
 
 class _Missing(StoreUnavailable):
-    """There is no such object; where one is written, no such bucket."""
+    """There is no such object."""
 
 
 class _Refused(StoreUnavailable):
@@ -64,6 +67,7 @@ class Bucket:
 
     Raises:
         StoreUnavailable: From every method. Whether a write was applied is not known then.
+        NotAStore: From every method. There is no such bucket or directory, or it is gone.
     """
 
     def __init__(self, store: ObjectStore, shown: str, *, patience: float = 0.0) -> None:
@@ -101,7 +105,7 @@ class Bucket:
         while True:
             try:
                 return await self._create(path, body)
-            except (StoreFull, _Refused, _Missing):
+            except (StoreFull, _Refused):
                 raise
             except StoreUnavailable:
                 if time.monotonic() + pause > until:
@@ -111,7 +115,7 @@ class Bucket:
 
     async def put(self, path: str, body: bytes) -> None:
         """Write an object, whatever is there."""
-        await self._asking(lambda: obstore.put_async(self._store, path, body, use_multipart=False))
+        await self._writing(lambda: obstore.put_async(self._store, path, body, use_multipart=False))
 
     async def delete(self, paths: Iterable[str]) -> None:
         """Remove objects; those that are not there count as removed."""
@@ -163,7 +167,7 @@ class Bucket:
 
     async def _create(self, path: str, body: bytes) -> bool:
         try:
-            await self._asking(
+            await self._writing(
                 lambda: obstore.put_async(self._store, path, body, mode="create", use_multipart=False)
             )
         except (AlreadyExistsError, PreconditionError):
@@ -182,6 +186,13 @@ class Bucket:
         except _Missing:
             return None
 
+    async def _writing(self, request: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await self._asking(request)
+        except _Missing as exc:
+            # Whatever the service says: an object that is written needs nothing but its bucket.
+            raise no_bucket(self._shown) from exc.__cause__
+
     async def _asking(self, request: Callable[[], Awaitable[T]]) -> T:
         async with self._gate:
             try:
@@ -189,7 +200,9 @@ class Bucket:
             except (AlreadyExistsError, PreconditionError):
                 raise
             except FileNotFoundError as exc:
-                raise _Missing(f"{self._shown}: there is no such bucket or directory") from exc
+                if _code(exc) in _NO_BUCKET:
+                    raise no_bucket(self._shown) from exc
+                raise _Missing(f"{self._shown}: an object is missing") from exc
             except (BaseError, OSError, ValueError) as exc:
                 raise translate(exc, self._shown) from exc
 
@@ -200,9 +213,26 @@ def translate(error: Exception, shown: str) -> StoreError:
         return StoreFull(f"{shown}: no space is left; nothing of this commit was stored. Free some and retry")
     if isinstance(error, (PermissionDeniedError, UnauthenticatedError, PermissionError)):
         return _Refused(f"{shown} refuses us; check the credentials in the environment, and rights")
+    code = _code(error)
+    if code in _NO_BUCKET:
+        return no_bucket(shown)
     # The driver adds what it looks like in its memory after an empty line.
-    what = _QUERY.sub("", str(error).partition("\n\n")[0])[:_SHOWN]
-    return StoreUnavailable(f"{shown} can't be used right now: {what}")
+    what = _ANSWER.sub(f" {code}" if code else "", str(error).partition("\n\n")[0])
+    return StoreUnavailable(f"{shown} can't be used right now: {_QUERY.sub('', what)[:_SHOWN]}")
+
+
+def no_bucket(shown: str) -> NotAStore:
+    """What is said where the place itself is missing."""
+    return NotAStore(
+        f"{shown}: there is no such bucket, container or directory. Create it, or correct the URL; "
+        "retrying does not help"
+    )
+
+
+def _code(error: Exception) -> str | None:
+    """The code in a service's answer, if it gave one."""
+    found = _CODE.search(str(error))
+    return found and found[1]
 
 
 def _micros(time: datetime) -> int:

@@ -17,23 +17,26 @@ from holdfast.store.objects.bucket import Bucket
 from holdfast.store.objects.heads import Heads
 from holdfast.store.objects.index import paths_of, words_path
 from holdfast.store.objects.names import Listing, Parts, Place
-from holdfast.store.objects.rows import TAGGED
-from holdfast.store.objects.segments import Segments
+from holdfast.store.objects.rows import Rows
 from holdfast.store.objects.state import Checkpoint, State, decode_checkpoint
+
+_MARGIN = 2 * SECOND
 
 
 class Clearing:
     """Removes what nobody may read any more."""
 
-    def __init__(self, bucket: Bucket, heads: Heads, segments: Segments) -> None:
+    def __init__(self, bucket: Bucket, heads: Heads) -> None:
         self._bucket = bucket
         self._heads = heads
-        self._segments = segments
 
-    async def end(self, state: State) -> None:
-        """Remove what belongs to a conversation whose chain has ended: first its index, then the rest."""
-        tagged = await self._segments.under(state, TAGGED)
-        await self._bucket.delete(paths_of(state, dict(tagged)))
+    async def end(self, state: State, tagged: Rows) -> None:
+        """
+        Remove what belongs to a conversation whose chain has ended: first its index, then the rest.
+
+        ``tagged`` are its rows of that kind.
+        """
+        await self._bucket.delete(paths_of(state, tagged))
         await self._bucket.put(state.place.closed, b"")
         await self.empty(state.place, state.key)
 
@@ -72,8 +75,19 @@ class Clearing:
         return listing.incarnations.get(place.uid, Parts())
 
     async def _blank(self, place: Place, parts: Parts, numbers: Collection[int], *, now: int) -> None:
-        young = now - round(2 * self._heads.trust * SECOND)
-        old = {n for n in numbers if parts.logs[n] < young}
-        await self._bucket.delete(map(place.log, old))
-        full = [n for n in numbers if n not in old and n not in parts.blank]
+        covered = await self._covered(place, parts, now)
+        await self._bucket.delete(place.log(n) for n in numbers if n <= covered)
+        full = [n for n in numbers if n > covered and n not in parts.blank]
         await asyncio.gather(*(self._bucket.put(place.log(n), b"") for n in full))
+
+    async def _covered(self, place: Place, parts: Parts, now: int) -> int:
+        """
+        The last entry whose number nobody needs to find taken any more; 0 if there is none.
+
+        A checkpoint that is old enough says so. The time of an entry does not: a slow upload, or a
+        process that is stopped in the middle of one, shows it long after the time that it bears.
+        """
+        before = now - round(2 * self._heads.trust * SECOND) - _MARGIN
+        old = max((v for v, written in parts.checkpoints.items() if written <= before), default=0)
+        body = await self._bucket.get(place.checkpoint(old)) if old else None
+        return decode_checkpoint(body).n if body else 0

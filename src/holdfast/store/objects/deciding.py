@@ -64,13 +64,13 @@ class _Events(list[Event]):
         self.old[index + 1] = event
 
 
-def begin(key: ConversationKey, absent: Absent, header: SetHeader, now: int) -> Start:
-    """A conversation that is about to be made."""
+def begin(key: ConversationKey, absent: Absent, header: SetHeader, now: int, at: int) -> Start:
+    """A conversation that is about to be made, as one of ``at``."""
     incarnation = absent.incarnation(now)
     name, block = absent.root(now)
     place = Place(folder(key), secrets.token_hex(8))
     first = guard(incarnation, 0)
-    blank = replace(blank_header(key), created_at=now, activity=now, revision=first, version=first)
+    blank = replace(blank_header(key), created_at=at, activity=at, revision=first, version=first)
     state = State(key, place, name, incarnation, replace(blank, **given(header)))
     return Start(state, Root(incarnation, place.uid, absent.dead), block)
 
@@ -84,7 +84,7 @@ async def decide(
     if isinstance(head, Absent):
         if change.create is None:
             raise NotFound(key)
-        start = begin(key, head, change.create, now)
+        start = begin(key, head, change.create, now, change.time(now))
         head = start.state
     touched = await _touched(segments, head, change)
     if change.token is not None and (row := touched.get(key_of(TOKEN, change.token))) is not None:

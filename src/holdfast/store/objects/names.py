@@ -21,6 +21,7 @@ MARKER = "holdfast"
 CONVERSATIONS = "c"
 OWNERS = "o"
 PROBES = "probe"
+ROOTS = "current"
 TEMPORARY = "tmp"
 SWEPT = "swept"
 
@@ -98,7 +99,7 @@ class Place(msgspec.Struct, frozen=True):
 
 def roots(folder: str) -> str:
     """The folder of a conversation's roots."""
-    return f"{folder}/current"
+    return f"{folder}/{ROOTS}"
 
 
 def root(folder: str, name: str) -> str:
@@ -141,7 +142,7 @@ class Listing(msgspec.Struct):
 
     def _add(self, path: str, modified: int, size: int) -> None:
         _, _, kind, *rest = path.split("/")
-        if kind == "current":
+        if kind == ROOTS:
             self.roots[rest[0]] = modified
             return
         parts = self.incarnations.setdefault(kind[1:], Parts())

@@ -18,6 +18,7 @@ from holdfast.store.objects.rows import (
     CallRow,
     event_key,
     key_of,
+    names_of,
     seq_of,
     unpack_call,
     unpack_event,
@@ -109,6 +110,13 @@ class Reads:
         if keys is None and before is not None:
             names = [name for name in names if name < key_of(RECORD, collection, before)]
         return [unpack_record(found[name]).record(name) for name in names[:limit]]
+
+    async def inventory(self, state: State) -> tuple[set[str], list[tuple[str, str, str]]]:
+        records, tags = await asyncio.gather(
+            self._segments.under(state, RECORD), self._segments.under(state, TAG)
+        )
+        named = [names_of(key) for key in tags]
+        return {names_of(key)[0] for key in records}, [(name, value, ref) for name, value, ref in named]
 
     async def refs(self, state: State, name: str, value: str) -> list[str]:
         """The refs of a conversation's tag, in order."""

@@ -67,10 +67,11 @@ class Searches:
             return self._lists[path]
         body = await self._bucket.get(path)
         words = _decode(body) if body else []
-        self._lists[path] = words
-        self._kept += len(words)
+        if path not in self._lists:
+            self._lists[path] = words
+            self._kept += 1 + len(words)
         while self._kept > _WORDS:
-            self._kept -= len(self._lists.popitem(last=False)[1])
+            self._kept -= 1 + len(self._lists.popitem(last=False)[1])
         return words
 
     async def _matches(self, key: ConversationKey, query: Query, known: dict[str, bool]) -> list[Match]:

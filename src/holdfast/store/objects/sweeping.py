@@ -9,6 +9,7 @@ than a writer trusts what it knows, and a name older than anybody may hold on to
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterable
 
@@ -155,7 +156,9 @@ class Sweeper:
         state = await self._heads.read(place, parts)
         if state is None or not state.closed:
             return False
-        await self._clearing.end(state)
+        # Gone: somebody else is removing it.
+        with contextlib.suppress(Gone):
+            await self._clearing.end(state, await self._segments.under(state, TAGGED))
         return True
 
     async def _mend(self, entries: list[Stat], needed: set[str], now: int) -> None:
@@ -178,7 +181,10 @@ class Sweeper:
         found = await self._heads.fresh(pointer(path).folder)
         if isinstance(found, State):
             for segment in found.segments:
-                if words_path(found.key, segment.name) == path:
+                if words_path(found.key, segment.name) != path:
+                    continue
+                # Gone: what took its place has a list of its own.
+                with contextlib.suppress(Gone):
                     rows = await self._segments.all(found.place, segment)
                     await self._bucket.put(path, pack_words(rows.items()))
 

@@ -31,7 +31,9 @@ from holdfast.store.objects.rows import (
     ID,
     RECORD,
     TAG,
+    TAGGED,
     RecordRow,
+    Rows,
     event_key,
     key_of,
     pack,
@@ -77,20 +79,23 @@ class Whole:
     # Deleting
 
     async def delete(self, key: ConversationKey, when: int | None) -> Erased:
-        async def close(head: State | Absent, attempt: Attempt) -> Step[State | None]:
+        async def close(head: State | Absent, attempt: Attempt) -> Step[tuple[State, Rows, Erased] | None]:
             if isinstance(head, Absent):
                 return Step(None)
             if when not in (None, head.header.revision):
                 raise StaleHeader(key, expected=when or 0, actual=head.header.revision)
-            return Step(head, Draft(head.header, closed=True))
+            # Read before the end: after it anybody may remove the segments.
+            rows = [await self._segments.under(head, kind) for kind in (RECORD, TAG, TAGGED)]
+            erased = Erased(1, head.header.last_seq, head.opened, len(rows[0]), len(rows[1]))
+            return Step((head, rows[2], erased), Draft(head.header, closed=True))
 
         ended = await self._chain.extend(key, close)
         if ended is None:
             return Erased()
+        state, tagged, erased = ended
         self._heads.forget(self._heads.slot(folder(key)))
-        records, tags = [len(await self._segments.under(ended, kind)) for kind in (RECORD, TAG)]
-        await self._clearing.end(ended)
-        return Erased(1, ended.header.last_seq, ended.opened, records, tags)
+        await self._clearing.end(state, tagged)
+        return erased
 
     # Forking
 
@@ -123,7 +128,8 @@ class Whole:
     def _start(self, source: State, new: ConversationKey, absent: Absent, at: int) -> Start:
         old = source.header
         header = SetHeader(old.title, None, old.agent, old.metadata, old.settings)
-        start = begin(new, absent, header, self._now())
+        now = self._now()
+        start = begin(new, absent, header, now, now)
         forked = replace(start.state.header, last_seq=at, forked_from=source.key.id, forked_at=at)
         return replace(start, state=replace(start.state, header=forked))
 
@@ -194,15 +200,19 @@ class Whole:
 
     async def _redact_again(self, source: State, fork: ConversationKey, header: Header) -> Header:
         """Redact what was redacted in the source while the fork was about to be seen."""
+
+        async def redacted(now: State) -> list[int]:
+            if now.place != source.place or now.redactions == source.redactions:
+                return []
+            events = await self._reads.events(now, 0, header.forked_at + 1, None)
+            return [event.seq for event in events if event.type == REDACTED]
+
         try:
-            now = await self._heads.state(source.key)
+            seqs = await self._reads.of(source.key, redacted)
         except NotFound:
             return header
-        if (now.place, now.redactions) == (source.place, source.redactions):
+        if not seqs:
             return header
-        upto = header.forked_at + 1
-        events = await self._reads.of(source.key, lambda state: self._reads.events(state, 0, upto, None))
-        seqs = [event.seq for event in events if event.type == REDACTED]
         change = Change.of(fork, [Redact(seq) for seq in seqs])
 
         async def redact(head: State | Absent, attempt: Attempt) -> Step[Commit]:

@@ -8,13 +8,11 @@ could give to somebody else.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.errors import StoreError
 from holdfast.ids import ConversationKey
 from holdfast.model.records import Commit, Hit, Lease, Loaded, Notice
 from holdfast.store.backend import Limits
@@ -23,14 +21,16 @@ from holdfast.store.postgres.channel import Channel
 from holdfast.store.postgres.driver import Access, Pool
 from holdfast.store.postgres.faults import translated
 from holdfast.store.postgres.index import Index
-from holdfast.store.postgres.kernel import Kernel, is_plain
+from holdfast.store.postgres.kernel import Kernel
 from holdfast.store.postgres.leases import Leases
 from holdfast.store.postgres.load import load
 from holdfast.store.postgres.options import Options
 from holdfast.store.postgres.schema import PACKAGE, Schema, numbered, words_of
 from holdfast.store.postgres.whole import PostgresSlices
 from holdfast.store.search import Query
+from holdfast.store.sql.decide import is_plain
 from holdfast.store.sql.groups import Groups, Outcome
+from holdfast.store.sql.indexing import Background
 from holdfast.store.sql.polling import Poller
 from holdfast.store.sql.reads import Reads
 from holdfast.store.sql.statements import load_pieces, load_statements
@@ -39,8 +39,6 @@ from holdfast.store.sql.whole import remove
 
 POLL_SECONDS = 1.0
 POLL_SECONDS_POOLED = 0.1
-INDEX_IN_A_PAUSE_OF = 1.0
-INDEX_AT_LATEST = 10.0
 WRITERS = 2
 
 _TABLES = ("conversations", "profiles", "events", "calls", "records", "tags", "tokens", "texts")
@@ -101,12 +99,11 @@ class PostgresStore(SqlStore):
         self._slices = PostgresSlices(self._pool, self._kernel, self._q)
         self._leases = Leases(self._pool, self._kernel, self._q)
         self._index = Index(self._pool, self._q)
+        self._background = Background(self._index, self._kernel.unindexed, self._keep)
         channel = f"holdfast_{self._options.schema}"
         self._channel = Channel(self._access, self._pool, self._q, self._watchers, channel)
         self._poller = Poller(self._pool, self._q, self._watchers, interval=self._poll)
         self._groups = (Groups(self._append, writers=WRITERS), Groups(self._write, writers=WRITERS))
-        self._indexing: asyncio.Task[None] | None = None
-        self._stirred = 0.0
         try:
             left = await self._slices.hidden()
         except BaseException:
@@ -115,8 +112,7 @@ class PostgresStore(SqlStore):
         self._keep(remove(self._slices, *left))
 
     async def _close(self) -> None:
-        if self._indexing is not None:
-            self._indexing.cancel()
+        self._background.stop()
         await self._poller.close()
         await self._finish()
         await self._channel.close()
@@ -149,22 +145,7 @@ class PostgresStore(SqlStore):
         keys = list(keys)
         super()._changed(keys)
         self._channel.tell(keys)
-        self._stirred = self._loop.time()
-        if self._kernel.unindexed and (self._indexing is None or self._indexing.done()):
-            self._indexing = self._keep(self._index_later())
-
-    async def _index_later(self) -> None:
-        """Index what this process commits, in a pause if there is one: whoever searches first does not wait."""
-        since = self._loop.time()
-        while self._kernel.unindexed:
-            await asyncio.sleep(INDEX_IN_A_PAUSE_OF)
-            now = self._loop.time()
-            if now - self._stirred >= INDEX_IN_A_PAUSE_OF or now - since >= INDEX_AT_LATEST:
-                pks, self._kernel.unindexed = self._kernel.unindexed, set()
-                # What fails now is still marked, and is indexed when somebody searches.
-                with contextlib.suppress(StoreError):
-                    await self._index.settle(pks=list(pks))
-                since = now
+        self._background.stir()
 
     async def _acquire(self, key: ConversationKey, holder: str, ttl: float) -> Lease | None:
         return await self._leases.acquire(key, holder, ttl)

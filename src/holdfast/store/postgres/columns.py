@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from holdfast.clock import microseconds
 from holdfast.store.ops import SetHeader
-from holdfast.store.search import locate
-from holdfast.store.sql.database import after_prefix, digest
-from holdfast.store.sql.decide import Plan, encode_commit
+from holdfast.store.sql.decide import Plan
+from holdfast.store.sql.parts import (
+    Rows,
+    drop_rows,
+    event_rows,
+    moved_rows,
+    new_field,
+    opened_rows,
+    profile_rows,
+    put_rows,
+    redacted_rows,
+    tag_rows,
+    token_rows,
+    untag_rows,
+    wake_at,
+)
 
 Columns = dict[str, list[Any]]
-Rows = Iterator[tuple[Any, ...]]
 
 _HEAD = (
     "pk commits fences held last_seq activity version status agent tail takeovers rest release wake text_at "
@@ -22,15 +33,6 @@ _NEW_HEAD = (
     "pk owner id last_seq version created_at activity tail status agent takeovers wake text_at title metadata "
     "settings"
 )
-_BLANK = {
-    "title": "",
-    "status": "idle",
-    "agent": "",
-    "metadata": b"{}",
-    "settings": b"{}",
-    "tail": 1,
-    "takeovers": 0,
-}
 
 
 def columns(names: str, rows: Iterable[Sequence[Any]], *, prefix: str = "") -> Columns:
@@ -62,7 +64,7 @@ def _changed_head(plan: Plan) -> tuple[Any, ...]:
         header.takeovers,
         net.rest is not None,
         net.rest is not None and net.rest.release,
-        _wake(plan),
+        wake_at(plan),
         plan.first_text,
         len(plan.redacted),
     )
@@ -77,105 +79,37 @@ def _new_head(plan: Plan) -> tuple[Any, ...]:
     change = plan.change
     later = change.net.header
 
-    def field(name: str) -> Any:
-        given = (getattr(header, name) for header in (later, change.create) if header is not None)
-        return next((value for value in given if value is not None), _BLANK[name])
-
     return (
         plan.head.pk,
         change.key.owner,
         change.key.id,
         plan.commit.last_seq,
         0 if later is None else plan.commits,
-        plan.now,
+        change.time(plan.now),
         plan.activity,
-        field("tail"),
-        field("status"),
-        field("agent"),
-        field("takeovers"),
-        _wake(plan),
+        new_field(change, "tail"),
+        new_field(change, "status"),
+        new_field(change, "agent"),
+        new_field(change, "takeovers"),
+        wake_at(plan),
         plan.first_text,
-        field("title"),
-        field("metadata"),
-        field("settings"),
+        new_field(change, "title"),
+        new_field(change, "metadata"),
+        new_field(change, "settings"),
     )
 
 
-def _wake(plan: Plan) -> int | None:
-    wake = plan.change.net.wake
-    return None if wake is None else plan.now + microseconds(wake.after)
-
-
-def _events(plan: Plan) -> Rows:
-    for seq, op in plan.events:
-        search = locate(op.text, op.data) if op.text else None
-        yield plan.head.pk, seq, op.type, op.data, plan.commit.at, op.id, search
-
-
-def _opened(plan: Plan) -> Rows:
-    for c in plan.opened:
-        what = (c.call_id, c.name, c.status, c.executor, c.step, c.data)
-        yield plan.head.pk, c.key.owner, *what, c.opened_at, c.expires_at
-
-
-def _moved(plan: Plan) -> Rows:
-    for c in plan.moved:
-        yield plan.head.pk, c.call_id, c.status, c.step, c.data, c.expires_at
-
-
-def _drops(plan: Plan) -> Rows:
-    for drop in plan.change.net.drops:
-        if drop.key is not None:
-            # Nothing lies between a key and the same key with the least character behind it.
-            yield plan.head.pk, drop.collection, drop.key, drop.key + "\x01"
-        else:
-            prefix = drop.prefix or ""
-            yield plan.head.pk, drop.collection, prefix, after_prefix(prefix)
-
-
-def _puts(plan: Plan) -> Rows:
-    for put in plan.puts:
-        yield plan.head.pk, put.collection, put.key, put.data
-
-
-def _untags(plan: Plan) -> Rows:
-    for untag in plan.change.net.untags:
-        yield plan.head.pk, digest(plan.change.key.owner, untag.name, untag.value), untag.ref
-
-
-def _tags(plan: Plan) -> Rows:
-    for tag in plan.change.net.tags:
-        mark = digest(plan.change.key.owner, tag.name, tag.value)
-        yield plan.head.pk, mark, tag.ref, tag.name, tag.value
-
-
-def _profiles(plan: Plan) -> Rows:
-    header = plan.change.net.header
-    if header is not None and (header.title, header.metadata, header.settings) != (None, None, None):
-        yield plan.head.pk, header.title, header.metadata, header.settings
-
-
-def _redacted(plan: Plan) -> Rows:
-    for seq, data in plan.redacted:
-        yield plan.head.pk, seq, data
-
-
-def _tokens(plan: Plan) -> Rows:
-    if plan.change.token is not None:
-        yield plan.head.pk, plan.change.token, plan.change.digest(), encode_commit(plan.commit)
-
-
 _PARTS: dict[str, tuple[Callable[[Plan], Rows], str]] = {
-    "event": (_events, "pk seq type data at id search"),
-    "open": (_opened, "pk owner call_id name status executor step data at expires_at"),
-    "move": (_moved, "pk call_id status step data expires_at"),
-    "drop": (_drops, "pk collection first until"),
-    "put": (_puts, "pk collection key data"),
-    "untag": (_untags, "pk mark ref"),
-    "tag": (_tags, "pk mark ref name value"),
-    "profile": (_profiles, "pk title metadata settings"),
-    "redact": (_redacted, "pk seq data"),
-    "token": (_tokens, "pk token digest result"),
+    "event": (event_rows, "pk seq type data at id search"),
+    "open": (opened_rows, "pk owner call_id name status executor step data at expires_at"),
+    "move": (moved_rows, "pk call_id status step data expires_at"),
+    "drop": (drop_rows, "pk collection first until"),
+    "put": (put_rows, "pk collection key data"),
+    "untag": (untag_rows, "pk mark ref"),
+    "tag": (tag_rows, "pk mark ref name value"),
+    "profile": (profile_rows, "pk title metadata settings"),
+    "redact": (redacted_rows, "pk seq data"),
+    "token": (token_rows, "pk token digest result"),
 }
 
 

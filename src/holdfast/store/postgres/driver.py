@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 import msgspec
 
-from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.errors import HoldfastError
 from holdfast.store.postgres.faults import DRIVERS, ROLLED_BACK, translate, translated
 from holdfast.store.sql.database import Row
+from holdfast.store.sql.pool import Connections
 from holdfast.store.sql.statements import Statement
 
-IDLE_SECONDS = 30.0
 CANCEL_SECONDS = 2.0
 RETRIES = 5
 
@@ -84,24 +83,12 @@ def _abandon(connecting: asyncio.Task[Any]) -> None:
         connecting.result().terminate()
 
 
-class _Idle(msgspec.Struct):
-    connection: Any
-    since: float
-
-
-class Pool:
-    """
-    A few connections for many tasks.
-
-    A connection on which something went wrong is closed, not repaired. One that was idle for long
-    is asked whether it still lives: proxies and firewalls drop idle ones without a word.
-    """
+class Pool(Connections):
+    """A few connections for many tasks."""
 
     def __init__(self, access: Access, size: int) -> None:
+        super().__init__(access.shown, access.timeout, size)
         self._access = access
-        self._size = size
-        self._slots = asyncio.Semaphore(size)
-        self._idle: list[_Idle] = []
 
     async def fetch(self, statement: Statement, **values: Any) -> list[Row]:
         """Run a statement as a transaction of its own."""
@@ -137,46 +124,18 @@ class Pool:
         finally:
             self._release(connection)
 
-    async def close(self) -> None:
-        """Close the connections; nobody may use one any more."""
-        while self._idle:
-            connection = self._idle.pop().connection
-            try:
-                await connection.close(timeout=self._access.timeout)
-            except Exception:
-                connection.terminate()
+    async def _connect(self) -> Any:
+        return await self._access.connect()
 
-    async def _acquire(self) -> Any:
-        if self._slots.locked():
-            await self._wait_for_slot()
-        else:
-            await self._slots.acquire()
+    def _is_closed(self, connection: Any) -> bool:
+        closed: bool = connection.is_closed()
+        return closed
+
+    async def _end(self, connection: Any) -> None:
         try:
-            while self._idle:
-                idle = self._idle.pop()
-                if idle.connection.is_closed():
-                    continue
-                if time.monotonic() - idle.since < IDLE_SECONDS or await self._lives(idle.connection):
-                    return idle.connection
-            return await self._access.connect()
-        except BaseException:
-            self._slots.release()
-            raise
-
-    async def _wait_for_slot(self) -> None:
-        try:
-            async with asyncio.timeout(self._access.timeout):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise StoreUnavailable(
-                f"{self._access.shown}: all {self._size} connections were in use for {self._access.timeout:g} "
-                f"seconds; allow more with ?pool={2 * self._size}, or find out who keeps them"
-            ) from None
-
-    def _release(self, connection: Any) -> None:
-        if not connection.is_closed():
-            self._idle.append(_Idle(connection, time.monotonic()))
-        self._slots.release()
+            await connection.close(timeout=self._access.timeout)
+        except Exception:
+            connection.terminate()
 
     async def _lives(self, connection: Any) -> bool:
         try:

@@ -18,8 +18,8 @@ from holdfast.ids import ConversationKey
 from holdfast.model.records import Hit
 from holdfast.store.search import Query, located, words
 from holdfast.store.sql.database import Database, Row
+from holdfast.store.sql.indexing import CONVERSATIONS_A_SLICE, TextIndex
 
-CONVERSATIONS_A_SLICE = 32
 TEXTS_A_SLICE = 200
 BYTES_A_SLICE = 1 << 20
 
@@ -30,25 +30,12 @@ _MAX_POSITIONS = 255
 _LONG = "'@long'"
 
 
-class Index:
+class Index(TextIndex):
     """The words of events' texts, and how they are found."""
 
     def __init__(self, database: Database, queries: SimpleNamespace) -> None:
         self._fetch = database.fetch
         self._q = queries
-
-    async def settle(self, *, owner: str | None = None, pks: Sequence[int] | None = None) -> None:
-        """Index all that is marked now, of everybody or of some."""
-        after, full = 0, True
-        while full:
-            marked = await self._marked(owner, pks, after)
-            full = len(marked) == CONVERSATIONS_A_SLICE
-            # What is committed while we work is for the next time.
-            goals = {row[0]: row[3] for row in marked}
-            while behind := [row for row in marked if row[2] <= goals[row[0]]]:
-                await self._index(behind)
-                marked = await self._marked(owner, list(goals), 0)
-            after = max(goals, default=0)
 
     async def search(self, owner: str, query: Query, limit: int) -> list[Hit]:
         """Events that match, newest first."""

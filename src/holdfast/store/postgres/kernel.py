@@ -20,7 +20,6 @@ from holdfast.clock import Clock
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.model.records import Call, Commit
 from holdfast.store.change import Change
-from holdfast.store.ops import ABSENT
 from holdfast.store.postgres.columns import Columns, changed_heads, columns, new_heads, parts
 from holdfast.store.postgres.schema import numbered
 from holdfast.store.search import locate
@@ -36,12 +35,6 @@ class Server(Database, Protocol):
     """A database that can also hold a transaction open."""
 
     def transaction(self) -> AbstractAsyncContextManager[Database]: ...
-
-
-def is_plain(change: Change) -> bool:
-    """Whether a commit is nothing but events whose numbers the server can find out by itself."""
-    exclusive = change.create is not None and change.create.when == ABSENT
-    return change.net.plain and bool(change.ops) and change.token is None and not exclusive
 
 
 class Kernel:
@@ -204,7 +197,7 @@ def _decided(change: Change, seen: Seen | Exception) -> Plan | Outcome:
         check(change, seen)
     except HoldfastError as exc:
         return exc
-    return plan(change, seen, seen.head or Head(seen.new_pk or 0, activity=seen.now))
+    return plan(change, seen, seen.head or Head(seen.new_pk or 0, activity=change.time(seen.now)))
 
 
 def _looked_for(changes: Sequence[Change]) -> tuple[list[str], Columns]:

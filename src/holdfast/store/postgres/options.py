@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
 
 from holdfast.errors import InvalidInput
 from holdfast.store.backend import Durability
+from holdfast.store.sql.options import choice, number
 from holdfast.store.url import StoreUrl
 
 _OURS = frozenset(("schema", "pool", "timeout", "pooling", "durability", "row_security"))
@@ -56,27 +57,9 @@ class Options(msgspec.Struct, frozen=True):
             shown=shown,
             dsn=urlunsplit(urlsplit(url)._replace(query=urlencode(theirs))),
             schema=schema,
-            pool=int(_number(shown, given, "pool", "8", least=1)),
-            timeout=_number(shown, given, "timeout", "30", least=0.01),
-            pooled=_choice(shown, given, "pooling", "session", "transaction") == "transaction",
-            durability=_choice(shown, given, "durability", "disk", "os", "replicated"),
-            row_security=_choice(shown, given, "row_security", "off", "on") == "on",
+            pool=int(number(shown, given, "pool", "8", least=1)),
+            timeout=number(shown, given, "timeout", "30", least=0.01),
+            pooled=choice(shown, given, "pooling", "session", "transaction") == "transaction",
+            durability=choice(shown, given, "durability", "disk", "os", "replicated"),
+            row_security=choice(shown, given, "row_security", "off", "on") == "on",
         )
-
-
-def _choice(shown: str, given: dict[str, str], name: str, default: str, *others: str) -> Any:
-    value = given.get(name, default)
-    if value not in (default, *others):
-        raise InvalidInput(f"{shown}: {name} is {' or '.join((default, *others))}, not {value!r}")
-    return value
-
-
-def _number(shown: str, given: dict[str, str], name: str, default: str, *, least: float) -> float:
-    value = given.get(name, default)
-    try:
-        number = float(value)
-    except ValueError:
-        number = float("nan")
-    if not least <= number < 1e6:
-        raise InvalidInput(f"{shown}: {name} is a number from {least:g} up, not {value!r}")
-    return number

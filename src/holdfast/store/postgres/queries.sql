@@ -107,6 +107,12 @@ FROM {s}.conversations c
 LEFT JOIN {s}.records r ON r.conversation = c.pk AND r.collection = :collection AND r.key = ANY (:keys)
 WHERE c.owner = :owner AND c.id = :id;
 
+-- name: inventory
+WITH c AS (SELECT pk FROM {s}.conversations WHERE owner = :owner AND id = :id)
+SELECT NULL AS collection, NULL AS name, NULL AS value, NULL AS ref FROM c
+UNION ALL (SELECT DISTINCT r.collection, NULL, NULL, NULL FROM c JOIN {s}.records r ON r.conversation = c.pk)
+UNION ALL (SELECT NULL, t.name, t.value, t.ref FROM c JOIN {s}.tags t ON t.conversation = c.pk);
+
 -- name: headers_by_activity
 WITH page AS (
     SELECT activity FROM {s}.conversations

@@ -68,7 +68,7 @@ def keys_of(place: Conversation, *, plain: bool = False) -> list[bytes]:
 
 def is_plain(change: Change) -> bool:
     """Whether there is nothing but events without ids, for which there is a shorter script."""
-    return change.net.plain and change.create is None
+    return change.net.plain and change.create is None and change.at is None
 
 
 def events_of(change: Change) -> list[bytes]:
@@ -148,6 +148,8 @@ def _operations(
         payloads.append(data)
         return _FIRST_PAYLOAD + len(payloads) - 1
 
+    if change.at is not None:
+        ops["at"] = str(change.at)
     if change.create is not None:
         ops["create"] = codec.given(change.create)
         ops["absent"] = change.create.when is not None

@@ -192,6 +192,15 @@ class Reads:
         rows = answer[0]
         return [codec.record(*row) for row in rows if row[1] is not None], len(rows)
 
+    async def inventory(self, key: ConversationKey) -> tuple[list[str], list[tuple[str, str, str]]]:
+        place = self._keys.place(key)
+        answer = await self._nodes.run(place.shard, scripts.INVENTORY, (place.head, place.names))
+        if not answer:
+            raise NotFound(key)
+        collections, members = answer
+        tags = [tuple(member[1:].decode().split("\0")) for member in members]
+        return [name.decode() for name in collections], [(name, value, ref) for name, value, ref in tags]
+
     # The conversations of an owner
 
     async def headers(

@@ -123,6 +123,14 @@ class Plan(msgspec.Struct):
         return next((seq for seq, op in self.events if op.text), None)
 
 
+def is_plain(change: Change) -> bool:
+    """Whether a commit is nothing but events whose numbers the server can find out by itself."""
+    exclusive = change.create is not None and change.create.when == ABSENT
+    return (
+        change.net.plain and bool(change.ops) and change.token is None and change.at is None and not exclusive
+    )
+
+
 def first_result(change: Change, seen: Seen) -> Commit | None:
     """
     What the commit did when its token came the first time.
@@ -165,7 +173,7 @@ def check(change: Change, seen: Seen) -> None:
 def plan(change: Change, seen: Seen, head: Head) -> Plan:
     """What to write for a commit that passed its checks; ``head`` is a new one where none was seen."""
     net, now = change.net, seen.now
-    at = max(now, head.activity)
+    at = max(change.time(now), head.activity)
     events, seqs = _append(change, seen.ids, head.last_seq)
     kept = {name: seen.records[name] for name in _kept(change, seen)}
     revision = head.commits + 1

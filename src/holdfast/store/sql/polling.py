@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.errors import StoreError
 from holdfast.ids import ConversationKey
-from holdfast.store.sql.database import Database
+from holdfast.store.sql.database import Database, digest
 from holdfast.store.watchers import Watchers
 
 
@@ -17,7 +17,7 @@ class Poller:
     """
     Notices what other processes commit.
 
-    The query ``moment`` gives something that changes with every transaction of anybody; ``marks``
+    The query ``moment`` gives, in its last column, something that changes with every transaction of anybody; ``marks``
     what changes with a conversation.
     """
 
@@ -71,12 +71,17 @@ class Poller:
             self._watchers.changed([None])
 
     async def _now(self) -> Any:
-        return (await self._fetch(self._q.moment))[0][0]
+        return (await self._fetch(self._q.moment))[0][-1]
 
     async def _marks(self, keys: Collection[ConversationKey]) -> dict[ConversationKey, Any]:
         listed = list(keys)
         if not listed:
             return {}
-        rows = await self._fetch(self._q.marks, owner=[k.owner for k in listed], id=[k.id for k in listed])
+        rows = await self._fetch(
+            self._q.marks,
+            owner=[key.owner for key in listed],
+            id=[key.id for key in listed],
+            places=[digest(key.owner, key.id) for key in listed],
+        )
         found = {listed[row[0] - 1]: tuple(row[1:]) for row in rows}
         return {key: found.get(key) for key in listed}

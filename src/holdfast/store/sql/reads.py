@@ -70,6 +70,11 @@ class Reads:
         )
         return _records(rows)
 
+    async def inventory(self, key: ConversationKey) -> tuple[list[str], list[tuple[str, str, str]]]:
+        rows = await self._of(key, self._q.inventory)
+        collections = [row[0] for row in rows if row[0] is not None]
+        return collections, [(name, value, ref) for _, name, value, ref in rows if name is not None]
+
     async def headers(
         self, owner: str, tag: tuple[str, str] | None, order: Order, before: Cursor | None, limit: int
     ) -> list[Header]:
@@ -101,7 +106,8 @@ class Reads:
         return [Found(ConversationKey(owner, id), ref) for id, ref in rows]
 
     async def _of(self, key: ConversationKey, query: Any, **values: Any) -> list[Row]:
-        rows = await self._fetch(query, owner=key.owner, id=key.id, **values)
+        place = digest(key.owner, key.id)
+        rows = await self._fetch(query, owner=key.owner, id=key.id, place=place, **values)
         if not rows:
             raise NotFound(key)
         return rows

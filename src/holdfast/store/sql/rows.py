@@ -23,7 +23,7 @@ def header_of(row: Row) -> Header:
         activity,
         guard(pk, commits),
         guard(pk, version),
-        title,
+        title if isinstance(title, str) else title.decode(),
         status,
         agent,
         metadata,

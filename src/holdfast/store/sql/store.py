@@ -116,6 +116,9 @@ class SqlStore(Store):
     ) -> list[Call]:
         return await self._reads.calls(key, status, call_ids)
 
+    async def _inventory(self, key: ConversationKey) -> tuple[list[str], list[tuple[str, str, str]]]:
+        return await self._reads.inventory(key)
+
     async def _records(
         self,
         key: ConversationKey,

@@ -275,6 +275,10 @@ class SQLiteStore(Store):
                 small=small,
             )
 
+    async def _inventory(self, key: ConversationKey) -> tuple[list[str], list[tuple[str, str, str]]]:
+        with translated(self.url):
+            return await self._read(lambda c: reads.inventory(c, key), small=False)
+
     async def _headers(
         self, owner: str, tag: tuple[str, str] | None, order: Order, before: Cursor | None, limit: int
     ) -> list[Header]:

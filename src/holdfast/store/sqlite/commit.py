@@ -63,11 +63,11 @@ def commit(batch: Batch, change: Change) -> Commit:
     now = batch.now()
     if head is None:
         checks = _checked(batch, Head(0), change, now)
-        head = _create(batch, key, change.create or SetHeader(), now)
+        head = _create(batch, key, change.create or SetHeader(), change.time(now))
     else:
         checks = _checked(batch, head, change, now)
 
-    prev_seq, at = head.last_seq, max(now, head.activity)
+    prev_seq, at = head.last_seq, max(change.time(now), head.activity)
     seqs = _append(batch, head, net, at)
     appended = head.last_seq > prev_seq
     if appended or net.puts:
@@ -102,12 +102,12 @@ def _first(batch: Batch, head: Head, change: Change) -> Commit | None:
     return _decode(row[1])
 
 
-def _create(batch: Batch, key: ConversationKey, header: SetHeader, now: int) -> Head:
-    pk = batch.execute(Q.create, (key.owner, key.id, now, now)).lastrowid
+def _create(batch: Batch, key: ConversationKey, header: SetHeader, at: int) -> Head:
+    pk = batch.execute(Q.create, (key.owner, key.id, at, at)).lastrowid
     assert pk is not None
     batch.execute(Q.create_profile, (pk,))
     set_header(batch, pk, header)
-    head = Head(pk, activity=now)
+    head = Head(pk, activity=at)
     batch.remember(key, head)
     return head
 

@@ -117,6 +117,12 @@ FROM calls k JOIN conversations c ON c.pk = k.conversation;
 -- name: records
 SELECT collection, key, data, revision FROM records WHERE conversation = ? AND collection = ?;
 
+-- name: collections
+SELECT DISTINCT collection FROM records WHERE conversation = ?;
+
+-- name: tags_of
+SELECT name, value, ref FROM tags WHERE conversation = ?;
+
 -- name: owners
 SELECT DISTINCT owner FROM conversations WHERE owner > ? ORDER BY owner LIMIT ?;
 

@@ -106,6 +106,16 @@ def records(
     return [_record(pk, row) for row in rows]
 
 
+def inventory(
+    connection: sqlite3.Connection, key: ConversationKey
+) -> tuple[list[str], list[tuple[str, str, str]]]:
+    """The names of a conversation's collections, and its tags."""
+    with _one_moment(connection):
+        pk = _pk(connection, key)
+        collections = [row[0] for row in connection.execute(Q.collections, (pk,))]
+        return collections, connection.execute(Q.tags_of, (pk,)).fetchall()
+
+
 def headers(
     connection: sqlite3.Connection,
     owner: str,

@@ -45,6 +45,60 @@ class HeaderRules(Topic):
         assert (header.wake_at, header.lease) == (None, None)
         assert (header.forked_from, header.forked_at) == (None, 0)
 
+    async def test_a_conversation_can_be_written_as_of_another_time(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        """For copies and imports: everything happened then."""
+        start = clock()
+        clock.advance(seconds=100)
+
+        await store.commit(a_key(), [], create=SetHeader(), at=start + 1)
+        await store.commit(a_key(), [pending("call")], at=start + 2)
+        for number, given in enumerate((start + 3, start + 3, start + 9), 1):
+            commit = await store.commit(a_key(), [noted(number), put(f"{number}")], at=given)
+            assert commit.at == given
+        await store.commit(a_key(), [SetHeader(title="kept")], at=start + 50)
+        await store.settle()
+
+        [header] = await other.headers("ada")
+        assert header == await store.header(a_key())
+        assert (header.created_at, header.activity) == (start + 1, start + 9)
+        assert [event.at for event in await other.events(a_key())] == [start + 3, start + 3, start + 9]
+        assert [call.opened_at for call in await other.calls(a_key())] == [start + 2]
+
+    async def test_another_time_is_neither_in_the_future_nor_before_what_there_is(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        """L1"""
+        now = clock()
+        key = await a_conversation(store, says=["hello"])
+
+        for given in (now - 5, 0, now + 10**12):
+            commit = await store.commit(key, [noted(1)], at=given)
+            assert commit.at == now
+        clock.advance(seconds=1)
+        assert (await store.commit(key, [noted(2)], at=now + 10)).at == now + 10
+
+        assert [event.at for event in await store.events(key)] == [now] * 4 + [now + 10]
+        assert (await store.header(key)).activity == now + 10
+        for bad in (-1, 2**63, 1.5, "now"):
+            with pytest.raises(InvalidOp):
+                await store.commit(key, [noted(1)], at=bad)  # type: ignore[arg-type]
+
+    async def test_another_time_does_not_move_an_expiry_or_work(self, store: Store, clock: FakeClock) -> None:
+        key = await a_conversation(store)
+        clock.advance(seconds=100)
+
+        await store.commit(
+            key,
+            [OpenCall("call", "tool", "interrupted", expires_in=10), Wake(after=5)],
+            at=clock() - 60 * 10**6,
+        )
+
+        [call] = await store.calls(key)
+        assert call.expires_at == clock() + 10 * 10**6
+        assert (await store.header(key)).wake_at == clock() + 5 * 10**6
+
     @pytest.mark.parametrize("create", [True, False])
     async def test_every_field_that_is_given_is_set(self, store: Store, create: bool) -> None:
         if create:

@@ -30,6 +30,7 @@ def _uses(store: Store) -> list[Callable[[], Awaitable[object]]]:
         lambda: store.events(key),
         lambda: store.calls(key),
         lambda: store.records(key, "notes"),
+        lambda: store.inventory(key),
         lambda: store.headers("ada"),
         lambda: store.owners(),
         lambda: store.open_calls("ada"),

@@ -48,7 +48,9 @@ class ListRules(Topic):
         assert await _ids(store, "activity") == ["a", "c", "b"]
         assert await _ids(store, "created") == ["c", "b", "a"]
 
-    async def test_what_follows_a_settle_is_listed_and_found_too(self, store: Store, clock: FakeClock) -> None:
+    async def test_what_follows_a_settle_is_listed_and_found_too(
+        self, store: Store, clock: FakeClock
+    ) -> None:
         for id in ("a", "b"):
             await a_conversation(store, id)
         for number in range(3):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.model.records import Found
-from holdfast.store import Op, Store, Tag, Untag
-from holdfast.testing.build import a_conversation, a_key
+from holdfast.errors import NotFound
+from holdfast.model.records import Found, Inventory
+from holdfast.store import DropRecords, Op, PutRecord, Store, Tag, Untag
+from holdfast.testing.build import a_conversation, a_key, put
 from holdfast.testing.conformance.topic import Topic
 
 
@@ -33,6 +34,26 @@ class TagRules(Topic):
             (id, ref) for id in ("Z", "a", "b", "é") for ref in ("", "x", "y")
         ]
         assert await store.find("ada", "topic", "travel", limit=4) == found[:4]
+
+    async def test_an_inventory_names_the_collections_and_tags(self, store: Store, other: Store) -> None:
+        key = await a_conversation(store, "full", ops=[put("a"), put("b")])
+        empty = await a_conversation(store, "empty")
+        names = ["b", "B", "a", "a/1", "a\x01", "é", "\U0001f600", "'; DROP TABLE records; --"]
+        await store.commit(
+            key,
+            [PutRecord(name, key, b"1") for name in names for key in ("x", "y")]
+            + [Tag(name, value, ref) for name in names[:3] for value in names for ref in ("", "r")],
+        )
+        await store.commit(key, [DropRecords("a", prefix=""), Untag("B", "a")])
+
+        found = await other.inventory(key)
+
+        assert found.collections == sorted({"notes", *names} - {"a"})
+        expected = [(name, value, ref) for name in names[:3] for value in names for ref in ("", "r")]
+        assert found.tags == sorted(tag for tag in expected if tag[:2] != ("B", "a"))
+        assert await other.inventory(empty) == Inventory([], [])
+        with pytest.raises(NotFound):
+            await other.inventory(a_key("missing"))
 
     async def test_the_same_tag_twice_is_one(self, store: Store) -> None:
         key = await a_conversation(store, ops=[Tag("topic", "travel"), Tag("topic", "travel")])

@@ -7,6 +7,7 @@
 local head, log = KEYS[1], KEYS[2]
 local now, id, token = clock(ARGV[1]), ARGV[2], ARGV[8]
 local ops, none = cmsgpack.unpack(ARGV[11]), {}
+local time = ops.at and math.min(tonumber(ops.at), now) or now
 
 local found = redis.call('HMGET', head, 'base', 'seq', 'act', 'rev')
 local base, seq, active, last = found[1], tonumber(found[2]), tonumber(found[3]), tonumber(found[4])
@@ -24,9 +25,9 @@ if base and ops.absent then return {'AlreadyExists'} end
 local new, fork = not base, ops.fork
 if new then
   base = whole(math.max(now, tonumber(redis.call('HGET', KEYS[6], 'last') or '0') + 1))
-  seq, active, last = fork and fork.at or 0, now, tonumber(base)
+  seq, active, last = fork and fork.at or 0, time, tonumber(base)
 end
-local at, revision = math.max(now, active), whole(math.max(now, last + 1))
+local at, revision = math.max(time, active), whole(math.max(now, last + 1))
 local at_text, previous = whole(at), seq
 
 if fork then
