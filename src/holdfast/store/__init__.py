@@ -66,6 +66,8 @@ _BUILT_IN = {
     "sqlite": ("holdfast.store.sqlite:SQLiteStore", None),
     "postgresql": ("holdfast.store.postgres:PostgresStore", "postgres"),
     "postgres": ("holdfast.store.postgres:PostgresStore", "postgres"),
+    "mysql": ("holdfast.store.mysql:MySQLStore", "mysql"),
+    "mariadb": ("holdfast.store.mysql:MySQLStore", "mysql"),
     "redis": ("holdfast.store.redis:RedisStore", "redis"),
     "rediss": ("holdfast.store.redis:RedisStore", "redis"),
     "valkey": ("holdfast.store.redis:RedisStore", "redis"),

@@ -87,6 +87,9 @@ class Backend(ABC):
     ) -> list[Event]: ...
 
     @abstractmethod
+    async def _texts(self, key: ConversationKey, after: int, before: int | None) -> dict[int, str]: ...
+
+    @abstractmethod
     async def _calls(
         self, key: ConversationKey, status: Collection[CallStatus] | None, call_ids: Collection[str] | None
     ) -> list[Call]: ...

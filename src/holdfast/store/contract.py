@@ -202,6 +202,21 @@ class Store(Backend):
         _check_limit(limit)
         return await self._events(key, after, before, limit)
 
+    async def texts(
+        self, key: ConversationKey, *, after: int = 0, before: int | None = None
+    ) -> dict[int, str]:
+        """
+        What search finds events by: the search texts of those with ``after < seq < before``, by seq.
+
+        Raises:
+            NotFound: There is no such conversation for this owner.
+        """
+        self._check_open()
+        check_key(key)
+        check_number("after", after, least=-(2**63))
+        check_number("before", before, least=-(2**63))
+        return await self._texts(key, after, before)
+
     async def calls(
         self,
         key: ConversationKey,

@@ -212,6 +212,10 @@ class MemoryStore(Store):
     def _of(self, owner: str) -> Iterator[Conversation]:
         return (c for key, c in self._world.conversations.items() if key.owner == owner)
 
+    async def _texts(self, key: ConversationKey, after: int, before: int | None) -> dict[int, str]:
+        texts = self._get(key).texts
+        return {seq: text for seq, text in texts.items() if after < seq and (before is None or seq < before)}
+
     async def _inventory(self, key: ConversationKey) -> tuple[set[str], list[tuple[str, str, str]]]:
         conversation = self._get(key)
         return {collection for collection, _ in conversation.records}, list(conversation.tags)

@@ -191,6 +191,9 @@ class ObjectsStore(Store):
     ) -> list[Call]:
         return await self._reads.of(key, lambda state: self._reads.calls(state, status, call_ids))
 
+    async def _texts(self, key: ConversationKey, after: int, before: int | None) -> dict[int, str]:
+        return await self._reads.of(key, lambda state: self._reads.texts(state, after, before))
+
     async def _inventory(self, key: ConversationKey) -> tuple[set[str], list[tuple[str, str, str]]]:
         return await self._reads.of(key, self._reads.inventory)
 

@@ -16,6 +16,7 @@ from holdfast.store.objects.rows import (
     RECORD,
     TAG,
     CallRow,
+    EventRow,
     event_key,
     key_of,
     names_of,
@@ -63,14 +64,24 @@ class Reads:
         )
 
     async def events(self, state: State, after: int, before: int | None, limit: int | None) -> list[Event]:
+        rows = await self._event_rows(state, after, before, limit)
+        return [row.event(seq) for seq, row in rows.items()]
+
+    async def texts(self, state: State, after: int, before: int | None) -> dict[int, str]:
+        rows = await self._event_rows(state, after, before, None)
+        return {seq: text for seq, row in rows.items() if (text := row.search_text()) is not None}
+
+    async def _event_rows(
+        self, state: State, after: int, before: int | None, limit: int | None
+    ) -> dict[int, EventRow]:
         last = state.header.last_seq if before is None else min(before - 1, state.header.last_seq)
         first = max(after + 1, 1)
         if limit is not None:
             first = max(first, last - limit + 1)
         if first > last:
-            return []
+            return {}
         rows = await self._segments.scan(state, event_key(first), event_key(last + 1))
-        return [unpack_event(value).event(seq_of(key)) for key, value in rows.items()]
+        return {seq_of(key): unpack_event(value) for key, value in rows.items()}
 
     async def calls(
         self, state: State, status: Collection[CallStatus] | None, call_ids: Collection[str] | None

@@ -74,6 +74,12 @@ LEFT JOIN {s}.events e ON e.conversation = c.pk AND e.seq > :after AND e.seq < :
 WHERE c.owner = :owner AND c.id = :id
 ORDER BY e.seq DESC LIMIT :limit;
 
+-- name: texts
+SELECT e.seq, e.search, convert_to(e.data, 'UTF8')
+FROM {s}.conversations c
+LEFT JOIN {s}.events e ON e.conversation = c.pk AND e.seq > :after AND e.seq < :before AND e.search IS NOT NULL
+WHERE c.owner = :owner AND c.id = :id;
+
 -- name: calls
 SELECT c.owner, c.id, k.call_id, k.name, k.status, k.executor, k.step, k.data, k.opened_at, k.expires_at
 FROM {s}.conversations c

@@ -278,6 +278,9 @@ class RedisStore(Store):
     ) -> list[Call]:
         return await self._reads.calls(key, status, call_ids)
 
+    async def _texts(self, key: ConversationKey, after: int, before: int | None) -> dict[int, str]:
+        return await self._reads.texts(key, after, before)
+
     async def _inventory(self, key: ConversationKey) -> tuple[list[str], list[tuple[str, str, str]]]:
         return await self._reads.inventory(key)
 

@@ -15,6 +15,7 @@ from holdfast.store.backend import Cursor, Order
 from holdfast.store.redis import codec, scripts
 from holdfast.store.redis.keys import Keys, Owner, Place
 from holdfast.store.redis.nodes import Nodes
+from holdfast.store.search import located
 
 _RECORDS_A_PAGE = 1000
 _TAGS_A_PAGE = 1000
@@ -93,6 +94,20 @@ class Reads:
         if events and events[-1].seq < page.last:
             events += await self._rest(key, events[-1].seq, page.last + 1, page.base)
         return events
+
+    async def texts(self, key: ConversationKey, after: int, before: int | None) -> dict[int, str]:
+        texts: dict[int, str] = {}
+        base = b""
+        while True:
+            page = await self.page(self._keys.place(key), after, before, None, base)
+            if page is None:
+                raise NotFound(key)
+            for seq, row in enumerate(page.rows, page.first):
+                if (where := codec.search_text(row)) is not None:
+                    texts[seq] = located(*where)
+            if page.next > page.last:
+                return texts
+            after, base = page.next - 1, page.base
 
     async def page(
         self, place: Place, after: int, before: int | None, limit: int | None = None, base: bytes = b""

@@ -10,6 +10,7 @@ from holdfast.errors import NotFound
 from holdfast.ids import ConversationKey
 from holdfast.model.records import Call, CallStatus, Event, Found, Header, Record
 from holdfast.store.backend import Cursor, Order
+from holdfast.store.search import located
 from holdfast.store.sql.database import ENDLESS, Database, Row, after_prefix, bounded, digest
 from holdfast.store.sql.rows import calls_of, header_of, record_of
 
@@ -69,6 +70,10 @@ class Reads:
             limit=bounded(limit),
         )
         return _records(rows)
+
+    async def texts(self, key: ConversationKey, after: int, before: int | None) -> dict[int, str]:
+        rows = await self._of(key, self._q.texts, after=bounded(after), before=bounded(before))
+        return {seq: located(search, data) for seq, search, data in rows if seq is not None}
 
     async def inventory(self, key: ConversationKey) -> tuple[list[str], list[tuple[str, str, str]]]:
         rows = await self._of(key, self._q.inventory)

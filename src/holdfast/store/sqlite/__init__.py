@@ -275,6 +275,10 @@ class SQLiteStore(Store):
                 small=small,
             )
 
+    async def _texts(self, key: ConversationKey, after: int, before: int | None) -> dict[int, str]:
+        with translated(self.url):
+            return await self._read(lambda c: reads.texts(c, key, after, before), small=False)
+
     async def _inventory(self, key: ConversationKey) -> tuple[list[str], list[tuple[str, str, str]]]:
         with translated(self.url):
             return await self._read(lambda c: reads.inventory(c, key), small=False)

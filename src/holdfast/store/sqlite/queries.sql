@@ -110,6 +110,9 @@ SELECT n & 4294967295, type, CAST(data AS BLOB), at, id FROM events WHERE n > ? 
 -- name: newest_events_between
 SELECT n & 4294967295, type, CAST(data AS BLOB), at, id FROM events WHERE n > ? AND n < ? ORDER BY n DESC LIMIT ?;
 
+-- name: texts_between
+SELECT n, search, CAST(data AS BLOB) FROM events WHERE n > ? AND n < ? AND search IS NOT NULL;
+
 -- name: calls
 SELECT c.owner, c.id, k.call_id, k.name, k.status, k.executor, k.step, k.data, k.opened_at, k.expires_at
 FROM calls k JOIN conversations c ON c.pk = k.conversation;

@@ -15,6 +15,7 @@ from holdfast.ids import ConversationKey
 from holdfast.model.records import Call, CallStatus, Event, Found, Header, Lease, Loaded, Record
 from holdfast.store.backend import Cursor, Order
 from holdfast.store.rules import guard
+from holdfast.store.search import located
 from holdfast.store.sqlite.batch import SEQ_BITS, Q, last_event
 from holdfast.store.sqlite.commit import after_prefix
 
@@ -104,6 +105,17 @@ def records(
     values.append(-1 if limit is None else limit)
     rows = connection.execute(f"{Q.records}{where} ORDER BY key {order} LIMIT ?", values)
     return [_record(pk, row) for row in rows]
+
+
+def texts(
+    connection: sqlite3.Connection, key: ConversationKey, after: int, before: int | None
+) -> dict[int, str]:
+    """The search texts of a range, by seq."""
+    bounds = _bounds(_pk(connection, key), after, before)
+    return {
+        n & (1 << SEQ_BITS) - 1: located(where, data)
+        for n, where, data in connection.execute(Q.texts_between, bounds)
+    }
 
 
 def inventory(
@@ -233,14 +245,17 @@ def _header(row: tuple[Any, ...]) -> Header:
 def _events(
     connection: sqlite3.Connection, pk: int, after: int, before: int | None, limit: int | None
 ) -> list[Event]:
-    base, end = pk << SEQ_BITS, (pk + 1) << SEQ_BITS
-    low = base | max(after, 0)
-    high = end if before is None else min(base + max(before, 0), end)
+    bounds = _bounds(pk, after, before)
     if limit is None:
-        return list(starmap(Event, connection.execute(Q.events_between, (low, high))))
-    newest = list(starmap(Event, connection.execute(Q.newest_events_between, (low, high, limit))))
+        return list(starmap(Event, connection.execute(Q.events_between, bounds)))
+    newest = list(starmap(Event, connection.execute(Q.newest_events_between, (*bounds, limit))))
     newest.reverse()
     return newest
+
+
+def _bounds(pk: int, after: int, before: int | None) -> tuple[int, int]:
+    base, end = pk << SEQ_BITS, (pk + 1) << SEQ_BITS
+    return base | max(after, 0), end if before is None else min(base + max(before, 0), end)
 
 
 def _calls(rows: list[tuple[Any, ...]]) -> list[Call]:

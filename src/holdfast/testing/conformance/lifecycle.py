@@ -31,6 +31,7 @@ def _uses(store: Store) -> list[Callable[[], Awaitable[object]]]:
         lambda: store.calls(key),
         lambda: store.records(key, "notes"),
         lambda: store.inventory(key),
+        lambda: store.texts(key),
         lambda: store.headers("ada"),
         lambda: store.owners(),
         lambda: store.open_calls("ada"),

@@ -243,6 +243,7 @@ class OwnerRules(Topic):
             lambda: store.calls(hers),
             lambda: store.records(hers, "notes"),
             lambda: store.inventory(hers),
+            lambda: store.texts(hers),
             lambda: store.acquire(hers, "holder", ttl=10),
             lambda: store.commit(hers, [said("hello")]),
             lambda: store.commit(hers, [said("hello")], fence=lease.fence),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.store import Append, Store
+from holdfast.errors import NotFound
+from holdfast.store import Append, Redact, Store
 from holdfast.store.search import Query
 from holdfast.testing.build import a_conversation, a_key, said
 from holdfast.testing.clock import FakeClock
@@ -209,6 +210,30 @@ class SearchRules(Topic):
 
         assert await _found(store, "inside") == set()
         assert await _found(store, "outside") == {("c-1", 2)}
+
+    async def test_search_texts_come_back(self, store: Store, other: Store) -> None:
+        long = "word " * 1000
+        key = await a_conversation(store)
+        await store.commit(
+            key,
+            [
+                said("hello"),
+                Append("note", b'{"text": "in the data"}', text="in the data"),
+                Append("note", b'"other"', text='"quotes" \\ and \n lines 😀'),
+                Append("note", b'"nothing"'),
+                Append("note", b'"empty"', text=""),
+                Append("note", b'"long"', text=long),
+            ],
+        )
+        await store.commit(key, [Redact(2)])
+
+        texts = await other.texts(key)
+
+        assert texts == {1: "hello", 3: '"quotes" \\ and \n lines 😀', 6: long}
+        assert await other.texts(key, after=1, before=6) == {3: texts[3]}
+        assert await other.texts(key, after=6) == await other.texts(key, after=-5, before=1) == {}
+        with pytest.raises(NotFound):
+            await other.texts(a_key("missing"))
 
     async def test_a_hit_shows_the_word_in_its_context(self, store: Store) -> None:
         long = "before " * 500 + "the golden needle here " + "after " * 500

@@ -106,6 +106,7 @@ async def everything(
             seen["some events", key] = await store.events(key, after=1, limit=3)
             seen["calls", key] = await store.calls(key)
             seen["inventory", key] = await store.inventory(key)
+            seen["texts", key] = await store.texts(key)
             for collection in COLLECTIONS:
                 seen["records", key, collection] = await store.records(key, collection, reverse=True)
     return seen
