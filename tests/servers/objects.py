@@ -6,14 +6,30 @@ import contextlib
 import glob
 import os
 import sysconfig
-import urllib.error
-import urllib.request
+from datetime import timedelta
 from pathlib import Path
 
+import obstore
+from obstore.store import S3Store
 from tests.servers.process import Server, can_connect, free_ports
 
 ACCESS_KEY = "testaccess"
 SECRET_KEY = "testsecretkey"
+BUCKET = "holdfast"
+
+
+def raw_bucket(endpoint: str, prefix: str | None = None) -> S3Store:
+    """The tests' bucket on a server, through the driver alone. It never asks twice."""
+    return S3Store(
+        BUCKET,
+        prefix=prefix,
+        endpoint=endpoint,
+        region="us-east-1",
+        access_key_id=ACCESS_KEY,
+        secret_access_key=SECRET_KEY,
+        client_options={"allow_http": True, "timeout": timedelta(seconds=5)},
+        retry_config={"max_retries": 0},
+    )
 
 
 def _script(name: str) -> str:
@@ -21,7 +37,12 @@ def _script(name: str) -> str:
 
 
 class Seaweed(Server):
-    """SeaweedFS in one process. ``endpoint`` is its S3 address."""
+    """
+    SeaweedFS in one process. ``endpoint`` is its S3 address.
+
+    It would make a bucket for whoever writes to one that is not there, so that a test passes or fails
+    by what another one did before it. Here a bucket is there from the start, or it is missing.
+    """
 
     def __init__(self, *, durable: bool = False) -> None:
         super().__init__(durable=durable)
@@ -33,7 +54,7 @@ class Seaweed(Server):
 
     @property
     def url(self) -> str:
-        return f"s3://holdfast/tests?endpoint={self.endpoint}"
+        return f"s3://{BUCKET}/tests?endpoint={self.endpoint}"
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -47,6 +68,7 @@ class Seaweed(Server):
             names += [f"{role}.port", f"{role}.port.grpc"]
         ports = [f"-{name}={port}" for name, port in zip(names, self._ports, strict=True)]
         off = [
+            "-s3.autoCreateBucket=false",
             "-s3.port.iceberg=0",
             "-s3.port.lance=0",
             "-master.telemetry=false",
@@ -54,15 +76,14 @@ class Seaweed(Server):
             "-webdav=false",
         ]
         where = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={self.folder}", f"-s3.port={self.port}"]
-        return [_script("weed"), "-logtostderr=true", "mini", *where, *ports, *off]
+        return [_script("weed"), "-logtostderr=true", "mini", f"-bucket={BUCKET}", *where, *ports, *off]
 
     def _ready(self) -> None:
-        try:
-            urllib.request.urlopen(f"{self.endpoint}/", timeout=1).close()
-        except urllib.error.HTTPError as exc:
-            exc.close()
-            if exc.code >= 500:
-                raise
+        # Its gateway answers before the bucket is there, and lists it before there is room to write.
+        bucket = raw_bucket(self.endpoint)
+        obstore.put(bucket, "ready", b"")
+        assert bytes(obstore.get(bucket, "ready").bytes()) == b""
+        assert any(meta["path"] == "ready" for chunk in obstore.list(bucket) for meta in chunk)
 
     def stop(self) -> None:
         super().stop()
@@ -81,10 +102,10 @@ class Rclone(Server):
 
     @property
     def url(self) -> str:
-        return f"s3://holdfast/tests?endpoint={self.endpoint}"
+        return f"s3://{BUCKET}/tests?endpoint={self.endpoint}"
 
     def _prepare(self) -> None:
-        (self.folder / "data" / "holdfast").mkdir(parents=True)
+        (self.folder / "data" / BUCKET).mkdir(parents=True)
 
     def _command(self) -> list[str]:
         login = ["--auth-key", f"{ACCESS_KEY},{SECRET_KEY}"]

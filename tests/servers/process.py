@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 READY_WITHIN = 60.0
+
+_given: set[int] = set()
 
 
 class Server(ABC):
@@ -115,12 +118,20 @@ class Server(ABC):
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody uses now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """
+    Loopback ports that nobody uses now, each given to one server only.
+
+    They lie below those that the system gives to connections, so none is taken between now and the start.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in _given:
+                _given.add(port)
+                found.append(port)
+    return found
 
 
 def can_connect(port: int) -> None:
