@@ -6,9 +6,8 @@ import os
 from urllib.parse import parse_qs, urlsplit
 
 import obstore
-from obstore.store import S3Store
 from tests.servers import url_of
-from tests.servers.objects import ACCESS_KEY, SECRET_KEY
+from tests.servers.objects import ACCESS_KEY, BUCKET, SECRET_KEY, raw_bucket
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
 
@@ -19,16 +18,8 @@ class Service:
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
         self.prefix = os.urandom(8).hex()
-        self.url = f"s3://holdfast/{self.prefix}?endpoint={endpoint}&region=us-east-1"
-        self.raw = S3Store(
-            "holdfast",
-            prefix=self.prefix,
-            endpoint=endpoint,
-            region="us-east-1",
-            access_key_id=ACCESS_KEY,
-            secret_access_key=SECRET_KEY,
-            client_options={"allow_http": True},
-        )
+        self.url = f"s3://{BUCKET}/{self.prefix}?endpoint={endpoint}&region=us-east-1"
+        self.raw = raw_bucket(endpoint, self.prefix)
 
     @classmethod
     def of_this_run(cls) -> Service:

@@ -16,6 +16,7 @@ from holdfast.store import (
     Append,
     ConversationKey,
     DropRecords,
+    Op,
     OpenCall,
     PutRecord,
     Redact,
@@ -28,6 +29,7 @@ from holdfast.store import (
 )
 from holdfast.store.objects import segments
 from holdfast.store.objects.merging import ENTRIES, Merger
+from holdfast.store.objects.names import folder
 from holdfast.store.objects.opening import TRUST
 from holdfast.store.objects.roots import RETAIN
 from holdfast.testing import FakeClock, StoreKit
@@ -294,6 +296,37 @@ async def test_a_delete_that_was_interrupted_is_finished_by_a_sweep(
     assert [event.data for event in await other.events(KEY)] == [b"1"]
 
 
+async def test_a_delete_of_what_was_merged_anew_meanwhile_counts_and_removes_everything(
+    store: TappedStore, other: TappedStore, clock: FakeClock
+) -> None:
+    """The segments that this process knows of are gone, although the conversation did not change."""
+    ops: list[Op] = [put("a"), put("b"), Tag("a", "b"), said("hello"), *map(noted, range(10))]
+    await other.commit(KEY, ops, create=SetHeader())
+    await other.commit(KEY, [DropRecords("notes", key="a")])
+    await other._merger.merge(other._heads.slot(folder(KEY)))
+    await store.header(KEY)
+
+    await other.scrub()
+    erased = await store.delete(KEY)
+
+    assert erased == Erased(1, 11, 0, 1, 1)
+    assert names(store.folder, "/seg/|/ckpt/|^o/|^wake|^due") == []
+
+
+async def test_any_number_may_sweep_while_conversations_are_deleted(
+    store: TappedStore, other: TappedStore
+) -> None:
+    keys = [ConversationKey("ada", f"c-{number}") for number in range(6)]
+    for key in keys:
+        await store.commit(key, [put("a"), put("b"), Tag("a", "b"), said("hello")], create=SetHeader())
+        await store.commit(key, [DropRecords("notes", key="a")])
+
+    await asyncio.gather(store.scrub(), other.scrub(), *(store.delete(key) for key in keys), other.scrub())
+    await store.scrub()
+
+    assert names(store.folder, "/seg/|/ckpt/|^o/|^wake|^due") == []
+
+
 # The index
 
 
@@ -381,6 +414,25 @@ async def test_lists_are_in_order_although_the_index_is_not_written_each_time(
         ):
             pages.append(page)
         assert [header.key.id for page in pages for header in page] == [*reversed(order)]
+
+
+async def test_what_search_remembers_stays_within_its_limit(
+    store: TappedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where many searches read the same list at once."""
+    monkeypatch.setattr("holdfast.store.objects.searching._WORDS", 60)
+    for number in range(4):
+        key = ConversationKey("ada", f"c-{number}")
+        texts = " ".join(f"word{number}x{n}" for n in range(10))
+        await store.commit(key, [said(texts)] * 3, create=SetHeader())
+        await store._merger.merge(store._heads.slot(folder(key)))
+
+    for _ in range(3):
+        found = await asyncio.gather(*(store.search("ada", f"word{n % 4}x3") for n in range(16)))
+        assert [len(hits) for hits in found] == [3] * 16
+
+    kept = store._searches._lists
+    assert 0 < store._searches._kept == sum(1 + len(words) for words in kept.values()) <= 60
 
 
 # Who writes with others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import msgspec
@@ -75,12 +76,15 @@ def test_a_service_is_replicated(url: str, monkeypatch: pytest.MonkeyPatch) -> N
         ("s3://bucket?poll=-1", "poll"),
         ("s3://bucket?durability=disk", "replicated"),
         ("s3://bucket?acl=public", "unknown parameter"),
+        ("s3://bucket?scrub=perhaps", "scrub"),
+        ("s3://bucket?endpoint=https://me:secret@example.com", "environment"),
         ("gs://bucket?region=eu", "region"),
         ("file://", "names no directory"),
         ("file:///", "names no directory"),
         ("file://relative/path", "names no directory"),
         ("file:///dir?endpoint=http://localhost", "endpoint"),
         ("file:///dir?durability=replicated", "durability"),
+        ("file:///dir?scrub=true", "scrub"),
     ],
 )
 def test_a_url_that_can_not_stand_for_a_store_is_refused(url: str, why: str) -> None:
@@ -88,6 +92,13 @@ def test_a_url_that_can_not_stand_for_a_store_is_refused(url: str, why: str) -> 
         connect(url)
 
     assert "secret" not in str(caught.value)
+
+
+def test_a_service_may_keep_what_is_removed_unless_the_url_says_otherwise() -> None:
+    """Versions and soft deletes of a bucket can't be seen from here."""
+    assert not connect("s3://bucket").limits.scrub
+    assert connect("s3://bucket?scrub=true").limits.scrub
+    assert connect("file:///dir").limits.scrub
 
 
 def test_what_the_driver_needs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +118,44 @@ async def test_a_directory_is_made_and_nothing_above_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(NotAStore, match="names a file"):
         await connect(f"file://{tmp_path}/file").open()
+
+
+async def test_a_directory_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    """A disk that is not mounted any more must not look like a place without conversations."""
+    async with connect(f"file://{tmp_path}/store") as store:
+        await store.commit(KEY, [noted(1)], create=SetHeader())
+        (tmp_path / "store").rename(tmp_path / "elsewhere")
+
+        with pytest.raises(NotAStore, match="no such"):
+            await store.commit(KEY, [noted(2)])
+        with pytest.raises(NotAStore, match="no such"):
+            await store.events(ConversationKey("ada", "c-2"))
+        assert not (tmp_path / "store").exists()
+
+        (tmp_path / "elsewhere").rename(tmp_path / "store")
+        assert (await store.commit(KEY, [noted(2)])).seqs == (2,)
+
+
+async def test_a_file_that_was_swept_before_it_got_its_name_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process was stopped for long, and must not try for ever."""
+    link, swept = os.link, list[str]()
+
+    def sweep(source: str, target: str) -> None:
+        if not swept:
+            os.unlink(source)
+            swept.append(target)
+        link(source, target)
+
+    async with connect(f"file://{tmp_path}/store") as store:
+        await store.commit(KEY, [noted(1)], create=SetHeader())
+        monkeypatch.setattr(os, "link", sweep)
+        async with asyncio.timeout(10):
+            await store.commit(KEY, [noted(2)])
+
+        assert len(swept) == 1
+        assert [event.data for event in await store.events(KEY)] == [b"1", b"2"]
 
 
 async def test_a_place_with_other_things_is_left_alone(tmp_path: Path) -> None:
@@ -243,6 +292,25 @@ def test_a_full_disk_is_told_from_other_trouble() -> None:
 
     assert type(full) is StoreFull
     assert type(other) is StoreUnavailable
+
+
+@pytest.mark.parametrize("code", ["NoSuchBucket", "ContainerNotFound"])
+def test_a_bucket_that_is_not_there_is_said_to_be_missing(code: str) -> None:
+    said = f"status code: 404 Not Found: <?xml version='1.0'?>\n<Error><Code>{code}</Code></Error>"
+
+    error = translate(ValueError(said), "gs://bucket")
+
+    assert type(error) is NotAStore
+    assert "no such bucket" in str(error)
+
+
+def test_an_answer_of_a_service_is_shown_by_its_code() -> None:
+    said = 'status code: 503 Slow: <?xml version="1.0"?>\n<Error><Code>SlowDown</Code><Key>k</Key></Error>'
+
+    error = translate(ValueError(said), "s3://bucket")
+
+    assert type(error) is StoreUnavailable
+    assert str(error).endswith("status code: 503 Slow SlowDown")
 
 
 def test_what_a_driver_says_is_shown_without_signatures() -> None:

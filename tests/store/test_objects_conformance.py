@@ -47,7 +47,7 @@ class TestOnAServer(RaceRules, ListRules, DeleteRules, TagRules, PayloadRules):
 
     @pytest.fixture
     def kit(self, service: Service) -> StoreKit:
-        return StoreKit(f"{service.url}&poll=0.05", scan=service.everything)
+        return StoreKit(f"{service.url}&poll=0.05&scrub=true", scan=service.everything)
 
     def test_random_operations_have_the_same_outcome_as_in_memory(self, kit: StoreKit) -> None:
         compare(kit, examples=1)

@@ -24,6 +24,7 @@ class TestInADirectory(CrashConformance):
 @pytest.mark.server("seaweed")
 class TestOnAServer(CrashConformance):
     kills = 3
+    points = Points((), install)
 
     @pytest.fixture
     def url(self, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import StoreFull, StoreUnavailable
 from holdfast.store import ConversationKey, SetHeader, connect
 from holdfast.testing.build import noted, put, said
 
@@ -79,6 +80,52 @@ async def lost_after(url: str, disk: Disk, copy: Path) -> list[int]:
 
 async def test_what_was_acknowledged_survives_loss_of_power(tmp_path: Path, disk: Disk) -> None:
     assert await lost_after(f"file://{tmp_path}/store", disk, tmp_path / "copy") == []
+
+
+async def test_what_is_built_on_a_root_that_its_author_did_not_sync_survives(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The author died right after the root could be seen."""
+    url = f"file://{tmp_path}/store"
+    sync = os.fsync
+
+    def die(handle: int) -> None:
+        if os.readlink(f"/proc/self/fd/{handle}").endswith("/current"):
+            raise OSError(5, "died here")
+        sync(handle)
+
+    async with connect(url) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", die)
+            with pytest.raises(StoreUnavailable, match="died here"):
+                await store.commit(KEY, [noted(0)], create=SetHeader())
+
+    async with connect(url) as other:
+        assert (await other.commit(KEY, [noted(1)])).seqs == (2,)
+    async with connect(f"file://{disk.after_power_loss(tmp_path / 'copy')}") as after:
+        assert [event.data for event in await after.events(KEY)] == [b"0", b"1"]
+
+
+async def test_a_full_disk_at_the_last_sync_does_not_count_as_nothing_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connect(f"file://{tmp_path}/store") as store:
+        await store.commit(KEY, [noted(0)], create=SetHeader())
+        sync = os.fsync
+
+        def full(handle: int) -> None:
+            if os.readlink(f"/proc/self/fd/{handle}").endswith("/log"):
+                raise OSError(28, "No space left on device")
+            sync(handle)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(StoreUnavailable) as caught:
+                await store.commit(KEY, [noted(1)], token="t-1")
+
+        assert not isinstance(caught.value, StoreFull)
+        assert (await store.commit(KEY, [noted(1)], token="t-1")).seqs == (2,)
+        assert len(await store.events(KEY)) == 2
 
 
 async def test_without_syncs_it_would_not(tmp_path: Path, disk: Disk) -> None:

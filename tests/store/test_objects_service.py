@@ -14,7 +14,7 @@ from tests.servers import url_of
 from tests.servers.objects import SECRET_KEY, Seaweed
 from tests.servers.process import free_ports
 
-from holdfast.errors import StoreUnavailable, WeakerThanAsked
+from holdfast.errors import NotAStore, StoreUnavailable, WeakerThanAsked
 from holdfast.model.records import Commit
 from holdfast.store import Append, ConversationKey, SetHeader, Store, connect
 from holdfast.store.objects import bucket, opening
@@ -126,6 +126,34 @@ async def test_a_server_that_is_not_there_is_named(service: Service) -> None:
         await connect(url).open()
 
     assert caught.value.__cause__ is not None
+
+
+async def test_a_bucket_that_does_not_exist_is_named(service: Service) -> None:
+    """It is no trouble that goes away, so it is not unavailable, and nobody tries again."""
+    url = service.url.replace("s3://holdfast/", "s3://missing/")
+    started = time.monotonic()
+
+    with pytest.raises(NotAStore, match=r"s3://missing.*no such bucket") as caught:
+        await connect(url).open()
+
+    assert time.monotonic() - started < 5
+    assert "<" not in str(caught.value)
+    assert caught.value.__cause__ is not None
+
+
+async def test_a_bucket_that_vanishes_does_not_look_empty(service: Service) -> None:
+    """Also a single object of it that is missing is told from a bucket that is."""
+    gone = connect(service.url.replace("s3://holdfast/", "s3://missing/"))._bucket()  # type: ignore[attr-defined]
+    asked = (
+        gone.get("x"), gone.get_range("x", 0, 1), gone.put("x", b""), gone.create("x", b""),
+        gone.delete(["x", "y"]), gone.listed("x"), gone.folders("x"),
+    )  # fmt: skip
+
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+
+    assert {type(answer) for answer in answers} == {NotAStore}
+    there = connect(service.url)._bucket()  # type: ignore[attr-defined]
+    assert await there.get("x") is None
 
 
 async def test_wrong_credentials_are_not_shown(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.errors import NotFound, StoreUnavailable
 from holdfast.model.records import Commit
-from holdfast.store import Append, ConversationKey, Op, SetHeader, Store, Tag
+from holdfast.store import Append, ConversationKey, Op, Redact, SetHeader, Store, Tag
 from holdfast.store.objects.opening import TRUST
 from holdfast.store.objects.roots import RETAIN
 from holdfast.testing import FakeClock
@@ -175,6 +175,23 @@ async def test_a_writer_that_was_stopped_for_a_moment_needs_no_second_look(
 
     assert await data(quick) == [b"0", b"0", b"1", b"2", b'"late"']
     assert not any(request.startswith("list") for request in requests)
+
+
+async def test_a_number_stays_taken_whatever_time_its_entry_bears(
+    slow: TappedStore, quick: TappedStore, clock: FakeClock
+) -> None:
+    """An upload that took long bears the time at which it began; what was redacted is removed at once."""
+    await slow.commit(KEY, [noted(0)], create=SetHeader())
+    await append(quick, 1)
+    make_older(quick.folder, LONG)
+
+    await quick.commit(KEY, [Redact(1)])
+    await quick.settle()
+    commit = await slow.commit(KEY, [LATE])
+
+    assert commit.seqs == (3,)
+    assert await data(quick) == await data(slow)
+    assert (await data(quick))[2] == LATE.data
 
 
 async def test_a_late_commit_to_a_deleted_conversation_is_not_found_and_brings_nothing_back(
