@@ -12,7 +12,6 @@ from holdfast.model import (
     Compaction,
     Event,
     Message,
-    Payload,
     Replacement,
     Reset,
     Resolution,
@@ -32,7 +31,7 @@ from holdfast.model import (
 )
 
 
-def log(*payloads: Payload, first: int = 1) -> list[Event]:
+def log(*payloads: Any, first: int = 1) -> list[Event]:
     """Events of these payloads, numbered from ``first``."""
     return [
         Event(seq, type_of(payload), encode(payload), seq * 1_000)

@@ -1,6 +1,6 @@
 """Pure folds over the log: what models, people and programs are shown of a conversation."""
 
-from holdfast.views.display import Marks, Page, Row, Rows, page, rows
+from holdfast.views.display import Marks, Page, Row, Rows, bound, page, rows
 from holdfast.views.log import Logged, logged
 from holdfast.views.state import AgentState, StateField, StateFold, state
 from holdfast.views.transcript import Transcript, Turn, repair, transcript
@@ -20,6 +20,7 @@ __all__ = [
     "Transcript",
     "Turn",
     "UsageFold",
+    "bound",
     "logged",
     "page",
     "repair",

@@ -30,27 +30,31 @@ __all__ = [
 ]
 
 
-class TextContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="text"):
+class TextContent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="text"):
     """Words."""
 
     text: str
 
 
-class ThinkingContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="thinking"):
+class ThinkingContent(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="thinking"
+):
     """What a model thought; ``hidden`` if only the provider can read it."""
 
     text: str = ""
     hidden: bool = False
 
 
-class ImageContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="image"):
+class ImageContent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="image"):
     """A picture."""
 
     source: Source
     media_type: str | None = None
 
 
-class FileContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="file_reference"):
+class FileContent(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="file_reference"
+):
     """A document, a sound, a film."""
 
     source: Source
@@ -58,7 +62,9 @@ class FileContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ki
     media_type: str | None = None
 
 
-class DataContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="structured_data"):
+class DataContent(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="structured_data"
+):
     """A value for a program to draw."""
 
     value: JSON
@@ -66,7 +72,7 @@ class DataContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ki
 
 
 class NotificationContent(
-    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="notification"
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="notification"
 ):
     """Something that no model said. ``about`` names it for programs, ``value`` has what else it shows."""
 
@@ -76,7 +82,7 @@ class NotificationContent(
     value: JSON = None
 
 
-class ErrorContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="error"):
+class ErrorContent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="error"):
     """What went wrong, in words for people."""
 
     message: str
@@ -84,7 +90,9 @@ class ErrorContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="k
     retryable: bool = False
 
 
-class CallContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="tool_call"):
+class CallContent(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="tool_call"
+):
     """
     The card of a tool call.
 
@@ -99,7 +107,9 @@ class CallContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ki
     metadata: dict[str, JSON] = {}
 
 
-class ResultContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="tool_result"):
+class ResultContent(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="tool_result"
+):
     """
     What a tool answered; ``artifact`` is what it made for people and programs.
 
@@ -114,7 +124,9 @@ class ResultContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     placeholder: bool = False
 
 
-class TodosContent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="todo_snapshot"):
+class TodosContent(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind", tag="todo_snapshot"
+):
     """The list of things to do as it was then."""
 
     todos: tuple[Todo, ...]
@@ -134,7 +146,7 @@ Content: TypeAlias = (
 )
 
 
-class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+class Row(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """
     One row. Its ``id`` is made of the event's seq and the part's place, and never changes.
 

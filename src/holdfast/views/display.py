@@ -7,7 +7,7 @@ what was undone stays too, and is marked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -25,6 +25,7 @@ from holdfast.model.events import (
     ToolResult,
     ToolStarted,
 )
+from holdfast.model.messages import JSON
 from holdfast.model.records import FINAL, Call, CallStatus, Event
 from holdfast.views.content import (
     ROW_KINDS,
@@ -62,11 +63,13 @@ __all__ = [
     "TextContent",
     "ThinkingContent",
     "TodosContent",
+    "bound",
     "page",
     "row_content",
     "rows",
 ]
 
+_CHANGES = frozenset((ToolStarted, Suspension, Resolution, ToolResult, Input, Retract, Reset))
 _STATUS: dict[Outcome, CallStatus] = {
     "ok": "completed",
     "error": "failed",
@@ -128,8 +131,8 @@ def page(
     """
     The newest rows before a cursor.
 
-    ``events`` must reach up to the cursor's event, whose seq is ``int(before.split(".")[0])``, and may begin
-    anywhere: ``older`` leads on to what was not among them.
+    ``events`` must reach up to ``bound(before)`` and may begin anywhere: ``older`` leads on to what was not
+    among them.
 
     Raises:
         InvalidInput: ``before`` is no cursor, or the limit is below 1.
@@ -145,6 +148,22 @@ def page(
         shown = shown[-limit:]
         return Page(shown, shown[0].id)
     return Page(shown, f"{events[0].seq}.0" if events and events[0].seq > 1 else None)
+
+
+def bound(before: str | None) -> int | None:
+    """
+    The seq that the events of the page before a cursor must reach up to, itself excluded, as stores take it.
+
+    >>> bound("7.0"), bound("7.2")
+    (7, 8)
+
+    Raises:
+        InvalidInput: It is no cursor.
+    """
+    if before is None:
+        return None
+    seq, index = _place(before)
+    return seq + 1 if index else seq
 
 
 def _place(id: str) -> tuple[int, int]:
@@ -163,6 +182,7 @@ class Rows:
 
     def __init__(self, marks: Marks | None = None) -> None:
         self._given = marks or Marks()
+        self._is_marked = self._given != Marks()
         self._rows: dict[str, Row] = {}
         self._cards: dict[str, str] = {}
         self._placeholders: dict[str, str] = {}
@@ -193,86 +213,91 @@ class Rows:
             return ()
         self._seq = event.seq
         payload = read(event)
-        changed = dict.fromkeys(self._changed_by(event.seq, payload))
-        for row in drawn(event.seq, event.at, payload):
-            row = self._marked(row, self._given)
-            if isinstance(row.content, CallContent):
-                self._cards[row.content.call_id] = row.id
-            elif isinstance(row.content, ResultContent) and row.content.outcome == "detached":
-                self._placeholders[row.content.call_id] = row.id
+        earlier = self._changed_by(event.seq, payload) if type(payload) in _CHANGES else []
+        new = drawn(event.seq, event.at, payload)
+        if self._is_marked:
+            new = [_marked(row, self._given) for row in new]
+        for row in new:
+            content = row.content
+            if type(content) is CallContent:
+                self._cards[content.call_id] = row.id
+            elif type(content) is ResultContent and content.outcome == "detached":
+                self._placeholders[content.call_id] = row.id
             self._rows[row.id] = row
-            changed[row.id] = None
-        return tuple(self._rows[id] for id in changed)
+        return (*[self._rows[id] for id in dict.fromkeys(earlier)], *new) if earlier else tuple(new)
 
     def settle(self, calls: Iterable[Call]) -> tuple[Row, ...]:
         """Give each card the status that its call has in the store now; the rows that changed by it."""
-        changed: dict[str, None] = {}
+        changed: list[str] = []
         for call in calls:
-            card = self._card(call.call_id)
-            if card is not None and card.status != call.status:
-                changed.update(dict.fromkeys(self._move(call.call_id, call.status)))
+            id = self._cards.get(call.call_id)
+            card = None if id is None else self._rows[id].content
+            if isinstance(card, CallContent) and card.status != call.status:
+                changed += self._move(call.call_id, call.status, {})
             if call.status in FINAL:
-                changed.update(dict.fromkeys(self._replace_placeholder(call.call_id)))
-        return tuple(self._rows[id] for id in changed)
+                changed += self._replace_placeholder(call.call_id)
+        return tuple([self._rows[id] for id in dict.fromkeys(changed)])
 
-    def _card(self, call_id: str) -> CallContent | None:
-        if (id := self._cards.get(call_id)) is None:
-            return None
-        card = self._rows[id].content
-        return card if isinstance(card, CallContent) else None
-
-    def _changed_by(self, seq: int, payload: Payload) -> Iterator[str]:
+    def _changed_by(self, seq: int, payload: Payload) -> list[str]:
+        """Change what this event says of earlier rows; their ids."""
+        if isinstance(payload, (ToolResult, Input)):
+            if payload.call_id is None or payload.outcome is None:
+                return []
+            moved = self._move(payload.call_id, _STATUS[payload.outcome], {"outcome": payload.outcome})
+            if self._placeholders and payload.outcome != "detached":
+                moved += self._replace_placeholder(payload.call_id)
+            return moved
         match payload:
             case ToolStarted():
-                yield from self._move(payload.call_id, "executing", attempt=payload.attempt)
+                return self._move(payload.call_id, "executing", {"attempt": payload.attempt})
             case Suspension():
                 waits = {"step": payload.step, "kind": payload.kind, "prompt": payload.prompt}
-                yield from self._move(payload.call_id, "interrupted", waits=waits)
+                return self._move(payload.call_id, "interrupted", {"waits": waits})
             case Resolution():
                 said = {"decision": payload.decision, "actor": payload.actor, "reason": payload.reason}
                 if payload.decision == "edit":
                     said["args"] = payload.args
-                yield from self._move(payload.call_id, "pending", waits=None, resolution=said)
-            case ToolResult() | Input(call_id=str(), outcome=str()):
-                assert payload.call_id is not None
-                assert payload.outcome is not None
-                yield from self._move(payload.call_id, _STATUS[payload.outcome], outcome=payload.outcome)
-                if payload.outcome != "detached":
-                    yield from self._replace_placeholder(payload.call_id)
+                return self._move(payload.call_id, "pending", {"waits": None, "resolution": said})
             case Retract():
                 self._retracts.append((seq, payload))
-                yield from self._mark_all()
+                return self._mark_all()
             case Reset():
                 self._resets.append(seq)
-                yield from self._mark_all()
+                return self._mark_all()
+            case _:
+                return []
 
-    def _move(self, call_id: str, status: CallStatus, **metadata: object) -> Iterator[str]:
-        if (card := self._card(call_id)) is None:
-            return
-        id = self._cards[call_id]
-        card = replace(card, status=status, metadata={**card.metadata, **metadata})
-        self._rows[id] = replace(self._rows[id], content=card)
-        yield id
+    def _move(self, call_id: str, status: CallStatus, metadata: dict[str, JSON]) -> list[str]:
+        if (id := self._cards.get(call_id)) is None:
+            return []
+        row = self._rows[id]
+        card = row.content
+        assert isinstance(card, CallContent)
+        if card.metadata:
+            metadata = {**card.metadata, **metadata}
+        card = CallContent(call_id, card.name, card.args, status, card.executor, metadata)
+        self._rows[id] = replace(row, content=card)
+        return [id]
 
-    def _replace_placeholder(self, call_id: str) -> Iterator[str]:
-        if (id := self._placeholders.pop(call_id, None)) is not None:
-            held = self._rows[id].content
-            assert isinstance(held, ResultContent)
-            self._rows[id] = replace(self._rows[id], content=replace(held, placeholder=True))
-            yield id
+    def _replace_placeholder(self, call_id: str) -> list[str]:
+        if (id := self._placeholders.pop(call_id, None)) is None:
+            return []
+        held = self._rows[id].content
+        assert isinstance(held, ResultContent)
+        self._rows[id] = replace(self._rows[id], content=replace(held, placeholder=True))
+        return [id]
 
-    def _mark_all(self) -> Iterator[str]:
+    def _mark_all(self) -> list[str]:
         marks = self.marks
-        for id, row in self._rows.items():
-            marked = self._marked(row, marks)
-            if marked is not row:
-                self._rows[id] = marked
-                yield id
+        changed = {id: new for id, row in self._rows.items() if (new := _marked(row, marks)) is not row}
+        self._rows.update(changed)
+        return list(changed)
 
-    def _marked(self, row: Row, marks: Marks) -> Row:
-        mark: Literal["retracted", "reset"] | None = None
-        if any(first <= row.seq <= last for first, last in marks.retracted):
-            mark = "retracted"
-        elif row.seq < marks.reset:
-            mark = "reset"
-        return row if row.mark == mark else replace(row, mark=mark)
+
+def _marked(row: Row, marks: Marks) -> Row:
+    mark: Literal["retracted", "reset"] | None = None
+    if any(first <= row.seq <= last for first, last in marks.retracted):
+        mark = "retracted"
+    elif row.seq < marks.reset:
+        mark = "reset"
+    return row if row.mark == mark else replace(row, mark=mark)

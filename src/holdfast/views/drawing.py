@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -57,7 +56,7 @@ from holdfast.views.formats.common import is_private
 __all__ = ["drawn"]
 
 _VISIBLE = frozenset(("input", "message", "tool_result", "notice"))
-_HOPED_FOR = frozenset((None, "end", "tool_calls"))
+_HOPED_FOR = frozenset(("end", "tool_calls"))
 _WHY: dict[StopReason, str] = {
     "length": "The answer reached its token limit.",
     "refusal": "The answer was declined or filtered.",
@@ -67,51 +66,48 @@ _WHY: dict[StopReason, str] = {
 }
 
 
-def drawn(seq: int, at: int, payload: Payload) -> Iterator[Row]:
+def drawn(seq: int, at: int, payload: Payload) -> list[Row]:
     """The rows of an event, before anything that other events say of them."""
-    match payload:
-        case Message():
-            yield from _of_message(seq, at, payload)
-        case ToolResult():
-            result = ResultContent(
-                payload.call_id, payload.outcome, payload.parts, payload.failure, payload.artifact
-            )
-            yield Row(f"{seq}.0", seq, at, "tool", result)
-        case Input(call_id=str(call_id), outcome=outcome) if outcome is not None:
-            yield Row(f"{seq}.0", seq, at, "tool", ResultContent(call_id, outcome, payload.parts))
-        case Input():
-            role: Literal["user", "system"] = "user" if payload.source == "person" else "system"
-            for index, content in _of_parts(payload.parts):
-                yield Row(f"{seq}.{index}", seq, at, role, content, actor=payload.actor)
-        case _:
-            content_of_all = _of_rest(payload)
-            if content_of_all is not None:
-                actor: str | None = getattr(payload, "actor", None)
-                yield Row(f"{seq}.0", seq, at, "system", content_of_all, actor=actor)
+    if isinstance(payload, Message):
+        return _of_message(seq, at, payload)
+    id = f"{seq}.0"
+    if isinstance(payload, ToolResult):
+        result = ResultContent(
+            payload.call_id, payload.outcome, payload.parts, payload.failure, payload.artifact
+        )
+        return [Row(id, seq, at, "tool", result)]
+    if isinstance(payload, Input):
+        if payload.call_id is not None and payload.outcome is not None:
+            answer = ResultContent(payload.call_id, payload.outcome, payload.parts)
+            return [Row(id, seq, at, "tool", answer)]
+        role: Literal["user", "system"] = "user" if payload.source == "person" else "system"
+        return [
+            Row(f"{seq}.{index}", seq, at, role, content, actor=payload.actor)
+            for index, part in enumerate(payload.parts)
+            if (content := _of_part(part)) is not None
+        ]
+    content = _of_rest(payload)
+    if content is None:
+        return []
+    return [Row(id, seq, at, "system", content, actor=getattr(payload, "actor", None))]
 
 
-def _of_message(seq: int, at: int, message: Message) -> Iterator[Row]:
+def _of_message(seq: int, at: int, message: Message) -> list[Row]:
     # What a message delivers has its rows already, from the inputs.
     if message.role == "system" or message.inputs:
-        return
-    made = [
+        return []
+    rows = [
         Row(f"{seq}.{index}", seq, at, message.role, content, message.id)
-        for index, content in _of_parts(message.parts)
+        for index, part in enumerate(message.parts)
+        if (content := _of_part(part)) is not None
     ]
     stop = message.stop or ("cut" if message.partial else None)
     if stop is not None and stop not in _HOPED_FOR:
-        if not made:
+        if not rows:
             why = NotificationContent(_WHY[stop], "warning", "stopped")
-            made = [Row(f"{seq}.0", seq, at, message.role, why, message.id)]
-        made[-1] = replace(made[-1], stop=stop, stop_detail=message.stop_detail)
-    yield from made
-
-
-def _of_parts(parts: Sequence[Part]) -> Iterator[tuple[int, Content]]:
-    for index, part in enumerate(parts):
-        content = _of_part(part)
-        if content is not None:
-            yield index, content
+            rows = [Row(f"{seq}.0", seq, at, message.role, why, message.id)]
+        rows[-1] = replace(rows[-1], stop=stop, stop_detail=message.stop_detail)
+    return rows
 
 
 def _of_part(part: Part) -> Content | None:

@@ -46,28 +46,27 @@ def repair(turns: Iterable[Turn]) -> tuple[Turn, ...]:
 
 def mended(turns: Iterable[Turn], missing: Callable[[ToolCall], ToolResult]) -> tuple[Turn, ...]:
     """``repair``, with another word for results that are missing."""
-    fixed: list[Turn | _Answers] = []
+    fixed: list[tuple[Message, _Answers | None]] = []
     waiting: dict[str, _Answers] = {}
     for turn in turns:
         if type(turn) is ToolResult:
-            if (answers := waiting.get(turn.call_id)) is not None:
-                answers.take(turn)
-        elif type(turn) is Message and (message := _sendable(turn)) is not None:
-            fixed.append(message)
-            if message.role == "assistant" and (calls := message.calls):
+            if (taker := waiting.get(turn.call_id)) is not None:
+                taker.take(turn)
+        elif type(turn) is Message and (sent := _sendable(turn)) is not None:
+            message, calls = sent
+            if calls:
                 answers = _Answers(calls)
-                fixed.append(answers)
-                waiting.update(dict.fromkeys(answers.places, answers))
+                fixed.append((message, answers))
+                for call_id in answers.places:
+                    waiting[call_id] = answers
+            else:
+                fixed.append((message, None))
     whole: list[Turn] = []
-    for item in fixed:
-        if type(item) is _Answers:
-            whole += (
-                _readable(missing(call) if result is None else result)
-                for call, result in zip(item.calls, item.results, strict=True)
-            )
-        else:
-            assert not isinstance(item, _Answers)
-            whole.append(item)
+    for message, of_calls in fixed:
+        whole.append(message)
+        if of_calls is not None:
+            for call, result in zip(of_calls.calls, of_calls.results, strict=True):
+                whole.append(_readable(missing(call) if result is None else result))
     return tuple(whole)
 
 
@@ -76,7 +75,7 @@ class _Answers:
 
     __slots__ = ("calls", "places", "results")
 
-    def __init__(self, calls: tuple[ToolCall, ...]) -> None:
+    def __init__(self, calls: list[ToolCall]) -> None:
         self.calls = calls
         self.results: list[ToolResult | None] = [None] * len(calls)
         # A provider's id can repeat, even within one message (L15).
@@ -85,8 +84,9 @@ class _Answers:
             self.places.setdefault(call.call_id, []).append(place)
 
     def take(self, result: ToolResult) -> None:
-        places = self.places[result.call_id]
-        place = next((place for place in places if self.results[place] is None), places[-1])
+        for place in self.places[result.call_id]:
+            if self.results[place] is None:
+                break
         self.results[place] = result
 
 
@@ -94,35 +94,42 @@ def _unknown(call: ToolCall) -> ToolResult:
     return ToolResult(call.call_id, "unknown")
 
 
-def _sendable(message: Message) -> Message | None:
-    parts = message.parts
-    if message.role == "assistant":
-        kept = [part for part in parts if _is_sendable(part, message.partial)]
-        while kept and type(kept[-1]) is Thinking:
-            kept.pop()
-    else:
-        kept = [part for part in parts if _is_content(part)]
+def _sendable(message: Message) -> tuple[Message, list[ToolCall]] | None:
+    """A message with the parts that can be sent, and its calls."""
+    parts, partial = message.parts, message.partial
+    kept: list[Part] = []
+    calls: list[ToolCall] = []
+    of_model = message.role == "assistant"
+    for part in parts:
+        kind = type(part)
+        if kind is Text:
+            if _is_blank(part.text):  # type: ignore[union-attr]
+                continue
+        elif isinstance(part, ToolCall):
+            if part.unfinished or not of_model:
+                continue
+            calls.append(part)
+        elif isinstance(part, Thinking) and not (of_model and _is_whole(part, partial)):
+            continue
+        kept.append(part)
+    while kept and type(kept[-1]) is Thinking:
+        kept.pop()
     if not kept:
         return None
-    return message if len(kept) == len(parts) else replace(message, parts=tuple(kept))
+    return (message if len(kept) == len(parts) else replace(message, parts=tuple(kept))), calls
 
 
-def _is_sendable(part: Part, partial: bool) -> bool:
-    if type(part) is ToolCall:
-        return not part.unfinished
-    if type(part) is Thinking:
-        if part.signature or part.encrypted:
-            return True
-        return not partial and not _is_blank(part.text)
-    return _is_content(part)
+def _is_whole(thinking: Thinking, partial: bool) -> bool:
+    """Cut off before it was signed, a provider does not take it back."""
+    if thinking.signature or thinking.encrypted:
+        return True
+    return not partial and (thinking.provider_id is not None or not _is_blank(thinking.text))
 
 
 def _is_content(part: Part) -> bool:
-    kind = type(part)
-    if kind is Text:
-        assert isinstance(part, Text)
+    if isinstance(part, Text):
         return not _is_blank(part.text)
-    return kind is not Thinking and kind is not ToolCall
+    return not isinstance(part, (Thinking, ToolCall))
 
 
 def _is_blank(text: str) -> bool:
@@ -131,8 +138,8 @@ def _is_blank(text: str) -> bool:
 
 def _readable(result: ToolResult) -> ToolResult:
     """A result that has something to read, whatever the tool left out."""
-    kept = tuple(part for part in result.parts if _is_content(part))
+    kept = tuple([part for part in result.parts if _is_content(part)])
     if not kept:
         said = result.failure.message if result.failure is not None else ""
         kept = (Text(_SILENT[result.outcome] if _is_blank(said) else said),)
-    return result if len(kept) == len(result.parts) and kept == result.parts else replace(result, parts=kept)
+    return result if len(kept) == len(result.parts) and result.parts else replace(result, parts=kept)

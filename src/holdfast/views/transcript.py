@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.errors import InvalidPayload
@@ -106,7 +107,7 @@ class _View(NamedTuple):
     tail: int
 
 
-class _Slot(NamedTuple):
+class _Slot(msgspec.Struct, frozen=True, gc=False):
     """A place in the model's view: where it stands, which event put it there, and what it shows."""
 
     anchor: int
@@ -143,7 +144,7 @@ def _fold(events: Sequence[tuple[int, Payload]]) -> _View:
         parts = () if wait is None else (Text(_WAITS[wait.kind]),)
         return ToolResult(call.call_id, "unknown", parts)
 
-    turns = mended((_turn(slot) for slot in slots.all), missing)
+    turns = mended([_turn(slot) for slot in slots.all], missing)
     if any(answer.decision == "edit" or answer.reason for answer in answers.values()):
         turns = tuple(_explained(turn, answers) for turn in turns)
     return _View(turns, slots.tail)

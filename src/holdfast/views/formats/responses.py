@@ -3,7 +3,7 @@ The items of OpenAI's Responses API.
 
 An assistant's message becomes several items: its reasoning, its words, its calls. What we have no part for
 (a web search, a file by id) is kept verbatim and goes back to this API only. Reasoning goes back if it has
-the provider's id; other thinking is left out. Media in what an assistant said becomes text with a mark.
+the provider's id; other thinking is left out. A refusal goes back as one if its item has an id. Media in what an assistant said becomes text with a mark.
 """
 
 from __future__ import annotations
@@ -102,6 +102,9 @@ def _assistant(message: Message, ids: dict[int, str]) -> list[Wire]:
                 if part.provider_id is not None:
                     items.append(_reasoning(part))
             case _ if text := shown(part):
+                if "id" not in envelope:
+                    items.append({"type": "message", "role": "assistant", "content": text})
+                    continue
                 if open_item is None:
                     open_item = {"type": "message", "role": "assistant", **envelope, "content": []}
                     items.append(open_item)
