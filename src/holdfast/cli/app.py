@@ -9,8 +9,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import holdfast
+from holdfast import copying
+from holdfast.copying import Copied
 from holdfast.errors import HoldfastError
 from holdfast.store import connect
 
@@ -76,6 +79,70 @@ def migrate(
             _out.print(f"Applied {len(pending)} migration(s). The schema is current.")
         else:
             _out.print("Nothing to do: the schema is current.")
+
+
+@app.command()
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="The store to copy from.", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="DST", help="The store to copy to.", show_default=False)],
+    owner: Annotated[
+        list[str] | None,
+        typer.Option(help="Copy this owner's conversations only; may be given again.", show_default=False),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with a copy that was interrupted; what is there stays."),
+    ] = False,
+    at_once: Annotated[
+        int, typer.Option(min=1, help="How many conversations are copied at the same time.")
+    ] = 32,
+) -> None:
+    """
+    Copy conversations to another store, and verify them.
+
+    Each is read back and compared by hash with what was sent. Stop it whenever you like, and go on with
+    --resume. Exits with 1 if a conversation could not be copied; each is named with the reason.
+    Copy while nobody writes. Leases and the tokens of commits are not copied.
+
+    holdfast copy sqlite:///agents.db postgresql://localhost/agents
+    """
+    with _clear_errors():
+        copied = asyncio.run(_copy(source, target, owner, resume, at_once))
+    for problem in copied.problems:
+        _err.print("[red]not copied:[/red]", end=" ")
+        _err.print(problem.reason, markup=False)
+    there = f" {copied.unchanged:,} were there already." if resume else ""
+    _out.print(
+        f"Copied and verified {copied.conversations:,} conversation(s) with {copied.events:,} event(s).{there}"
+    )
+    if copied.problems:
+        raise typer.Exit(1)
+
+
+async def _copy(source: str, target: str, owners: list[str] | None, resume: bool, at_once: int) -> Copied:
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} events"),
+        TimeRemainingColumn(),
+        console=_err,
+        disable=not _err.is_terminal,
+    )
+    async with connect(source) as src, connect(target) as dst:
+        with bar:
+            task = bar.add_task("counting conversations", total=None)
+
+            def show(progress: copying.Progress) -> None:
+                bar.update(
+                    task,
+                    description=f"{progress.conversations:,} of {progress.all_conversations:,} conversations",
+                    completed=progress.events,
+                    total=progress.all_events,
+                )
+
+            return await copying.copy(
+                src, dst, owners=owners, resume=resume, at_once=at_once, on_progress=show
+            )
 
 
 @contextmanager

@@ -302,7 +302,7 @@ def _check_expiry(status: CallStatus, expires_in: float | None) -> None:
         return
     if status not in _EXPIRING:
         raise InvalidOp(f"a call that is {status} can't expire; only one that waits or runs can")
-    check_duration("expires_in", expires_in)
+    check_duration("expires_in", expires_in, zero=True)
 
 
 def _words(statuses: frozenset[CallStatus]) -> str:

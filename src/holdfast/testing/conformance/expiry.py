@@ -29,6 +29,14 @@ class ExpiryRules(Topic):
 
         assert [call.call_id for call in await store.due()] == ["call_1"]
 
+    async def test_an_expiry_of_no_time_has_passed_at_once(self, store: Store) -> None:
+        key = await a_conversation(store, calls=[interrupted("call_1", expires_in=0)])
+
+        assert [call.call_id for call in await store.due()] == ["call_1"]
+        with pytest.raises(StaleCall):
+            await store.commit(key, [answered("call_1")])
+        await store.commit(key, [expired("call_1")])
+
     async def test_an_expiry_fires_once(self, store: Store, clock: FakeClock) -> None:
         key = await a_conversation(store, calls=[interrupted("call_1", expires_in=10)])
         clock.advance(seconds=10)
