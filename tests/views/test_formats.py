@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -106,9 +106,18 @@ def adapter(type: Any) -> TypeAdapter[Any]:
     return TypeAdapter(list[type])
 
 
+def looked_through(value: Any) -> None:
+    """Pydantic checks what an SDK calls an iterable only when somebody looks at it."""
+    if isinstance(value, dict):
+        value = value.values()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        for inner in value:
+            looked_through(inner)
+
+
 def validated(type: Any, wire: list[dict[str, Any]]) -> None:
     """The SDK's own types take it, and its client can send it."""
-    adapter(type).validate_python(wire)
+    looked_through(adapter(type).validate_python(wire))
     json.dumps(wire, ensure_ascii=False, allow_nan=False).encode()
 
 
