@@ -24,6 +24,29 @@ EXPORTS = {
         ),
         *("Redact", "Rest", "SetHeader", "Store", "Tag", "Untag", "Wake", "connect"),
     },
+    "holdfast.views": {
+        *("AgentState", "Logged", "Marks", "Page", "Price", "Row", "Rows", "Spent", "StateField"),
+        *("StateFold", "Transcript", "Turn", "UsageFold", "bound", "logged", "page", "repair"),
+        *("rows", "state", "transcript", "usage"),
+    },
+    "holdfast.views.display": {
+        *("CallContent", "Content", "DataContent", "ErrorContent", "FileContent", "ImageContent"),
+        *("Marks", "NotificationContent", "Page", "ResultContent", "Row", "Rows"),
+        *("TextContent", "ThinkingContent", "TodosContent", "bound", "page", "row_content", "rows"),
+    },
+    "holdfast.views.formats": {
+        *("from_anthropic", "from_langchain", "from_openai", "from_responses", "stored"),
+        *("to_anthropic", "to_langchain", "to_openai", "to_responses"),
+    },
+    "holdfast.views.state": {
+        *("AgentState", "StateField", "StateFold", "state"),
+    },
+    "holdfast.views.transcript": {
+        *("Transcript", "Turn", "repair", "transcript"),
+    },
+    "holdfast.views.usage": {
+        *("Price", "Spent", "UsageFold", "usage"),
+    },
 }
 
 

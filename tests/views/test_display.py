@@ -44,8 +44,8 @@ from holdfast.model import (
     Url,
 )
 from holdfast.views import Marks, Row, Rows, bound, page, rows
+from holdfast.views.content import ROW_KINDS
 from holdfast.views.display import (
-    ROW_KINDS,
     CallContent,
     ErrorContent,
     NotificationContent,

@@ -13,7 +13,6 @@ from holdfast.model.messages import JSON, Part, Source, StopReason
 from holdfast.model.records import CallStatus, Executor
 
 __all__ = [
-    "ROW_KINDS",
     "CallContent",
     "Content",
     "DataContent",
@@ -167,7 +166,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """Which of ``ROW_KINDS`` it is."""
+        """What it shows, in one word: the tag of its content."""
         return str(self.content.__struct_config__.tag)
 
 

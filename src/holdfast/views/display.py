@@ -28,7 +28,6 @@ from holdfast.model.events import (
 from holdfast.model.messages import JSON
 from holdfast.model.records import FINAL, Call, CallStatus, Event
 from holdfast.views.content import (
-    ROW_KINDS,
     CallContent,
     Content,
     DataContent,
@@ -47,7 +46,6 @@ from holdfast.views.drawing import drawn
 from holdfast.views.log import Logged, Ranges, read, undone
 
 __all__ = [
-    "ROW_KINDS",
     "CallContent",
     "Content",
     "DataContent",
