@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= sqlite
-SERVER_TESTS := tests/store/test_postgres_*.py tests/store/test_redis*.py tests/store/test_objects*.py
 export PYTHONPATH := .
 
 .DEFAULT_GOAL := help
@@ -17,12 +16,8 @@ demo: $(VENV)/.ready ## A conversation that is killed twice and goes on.
 	@$(BIN)/python examples/demo.py
 
 .PHONY: test
-test: $(VENV)/.ready ## Run every test.
-	$(BIN)/pytest -n auto --dist worksteal -q $(SERVER_TESTS:%='--ignore-glob=%')
-
-.PHONY: servers
-servers: $(VENV)/.ready ## Run the tests of the stores that need a server (being built).
-	$(BIN)/pytest -n auto --dist worksteal -q -p tests.servers $(SERVER_TESTS)
+test: $(VENV)/.ready ## Run every test; gets and starts the servers that they need.
+	$(BIN)/pytest -n auto --dist worksteal -q -p tests.servers $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.ready ## Format, lint, types and import layers, as CI checks them.

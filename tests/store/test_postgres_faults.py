@@ -201,7 +201,7 @@ async def test_a_connection_that_was_dropped_in_silence_is_found_before_it_is_us
     url: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """L19: a firewall forgets a connection and tells neither side."""
-    monkeypatch.setattr("holdfast.store.postgres.driver.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.store.sql.pool.IDLE_SECONDS", 0.0)
     async with connect(f"{wire.through(url)}?timeout=0.5") as store:
         assert isinstance(store, PostgresStore)
         monkeypatch.setattr(store._channel, "tell", lambda keys: None)
