@@ -87,6 +87,13 @@ def test_a_failure_is_told_if_the_tool_said_nothing_else() -> None:
     assert texts((result,)) == ["No seats."]
 
 
+def test_a_result_is_never_blank() -> None:
+    """L22: some providers refuse it."""
+    [_, result] = transcript(log(asks("c1"), answers("c1", " ")))
+
+    assert texts((result,)) == ["Done, without any output."]
+
+
 def test_a_summary_stands_for_what_it_covers() -> None:
     """A6: summary and tail."""
     turns = transcript(log(user("old"), says("older"), Compaction(0, 1, 2, "They greeted."), user("new")))

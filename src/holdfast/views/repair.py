@@ -138,8 +138,10 @@ def _is_blank(text: str) -> bool:
 
 def _readable(result: ToolResult) -> ToolResult:
     """A result that has something to read, whatever the tool left out."""
-    kept = tuple([part for part in result.parts if _is_content(part)])
+    kept = [part for part in result.parts if _is_content(part)]
+    if kept and len(kept) == len(result.parts):
+        return result
     if not kept:
         said = result.failure.message if result.failure is not None else ""
-        kept = (Text(_SILENT[result.outcome] if _is_blank(said) else said),)
-    return result if len(kept) == len(result.parts) and result.parts else replace(result, parts=kept)
+        kept = [Text(_SILENT[result.outcome] if _is_blank(said) else said)]
+    return replace(result, parts=tuple(kept))
