@@ -180,7 +180,7 @@ def test_what_is_no_operation_is_refused(op: Any) -> None:
         (lambda: OpenCall("c", "tool", "pending", expires_in=5), "can't expire"),
         (lambda: OpenCall("c", "tool", "interrupted", expires_in=-1), "from 0 up"),
         (lambda: OpenCall("c", "tool", "interrupted", expires_in=float("nan")), "from 0 up"),
-        (lambda: OpenCall("c", "tool", "interrupted", expires_in=True), "above 0"),
+        (lambda: OpenCall("c", "tool", "interrupted", expires_in=True), "from 0 up"),
         (lambda: MoveCall("c", "completed", frozenset()), "must name the statuses"),
         (lambda: MoveCall("c", "pending", frozenset(("executing",))), "from 'executing' to 'pending'"),
         (lambda: MoveCall("c", "completed", frozenset(("completed",))), "from 'completed'"),
