@@ -222,7 +222,9 @@ class Rows:
             elif type(content) is ResultContent and content.outcome == "detached":
                 self._placeholders[content.call_id] = row.id
             self._rows[row.id] = row
-        return (*[self._rows[id] for id in dict.fromkeys(earlier)], *new) if earlier else tuple(new)
+        if earlier:
+            new = [*[self._rows[id] for id in dict.fromkeys(earlier)], *new]
+        return tuple(new)
 
     def settle(self, calls: Iterable[Call]) -> tuple[Row, ...]:
         """Give each card the status that its call has in the store now; the rows that changed by it."""

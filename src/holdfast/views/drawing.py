@@ -35,6 +35,7 @@ from holdfast.model.messages import (
     ToolCall,
     UnknownPart,
 )
+from holdfast.model.records import CallStatus
 from holdfast.views.content import (
     ROW_KINDS,
     CallContent,
@@ -111,9 +112,14 @@ def _of_message(seq: int, at: int, message: Message) -> list[Row]:
 
 
 def _of_part(part: Part) -> Content | None:
+    # Most parts are text; a match asks each of its cases in turn.
+    if isinstance(part, Text):
+        return TextContent(part.text) if part.text else None
+    if isinstance(part, ToolCall):
+        args = part.raw_args if part.args is None else part.args
+        status: CallStatus = "cancelled" if part.unfinished else "pending"
+        return CallContent(part.call_id, part.name, args, status, part.executor)
     match part:
-        case Text():
-            return TextContent(part.text) if part.text else None
         case Thinking():
             hidden = not part.text and part.encrypted is not None
             return ThinkingContent(part.text, hidden) if part.text or hidden else None
@@ -121,10 +127,6 @@ def _of_part(part: Part) -> Content | None:
             return ImageContent(part.source, part.media_type)
         case File():
             return FileContent(part.source, part.name, part.media_type)
-        case ToolCall():
-            args = part.raw_args if part.args is None else part.args
-            status: Literal["cancelled", "pending"] = "cancelled" if part.unfinished else "pending"
-            return CallContent(part.call_id, part.name, args, status, part.executor)
         case Data():
             return DataContent(part.value, part.name)
         case Custom():

@@ -37,9 +37,8 @@ def logged(event: Event) -> Logged:
 
 def read(event: Event | Logged) -> Payload:
     """The payload of an event, decoded already or not."""
-    if type(event) is Logged:
+    if isinstance(event, Logged):
         return event.payload
-    assert isinstance(event, Event)
     try:
         return decode(event.type, event.data)
     except InvalidPayload:
