@@ -22,8 +22,6 @@ def _package() -> Path:
 class Valkey(Server):
     """One server. Not durable, it writes no file at all."""
 
-    cluster = False
-
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
@@ -33,22 +31,22 @@ class Valkey(Server):
         append_only = (
             ["--appendonly", "yes", "--appendfsync", "always"] if self.durable else ["--appendonly", "no"]
         )
-        cluster = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"] if self.cluster else []
         listen = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        return [str(binary), *listen, "--save", "", *append_only, *cluster]
+        return [str(binary), *listen, "--save", "", *append_only]
 
     def _ready(self) -> None:
         can_connect(self.port)
 
 
 class _Node(Valkey):
-    cluster = True
-
     def __init__(self) -> None:
         super().__init__()
-        # The nodes talk to each other on a port that is 10,000 higher.
-        while self.port > 55_535:
-            [self.port] = free_ports(1)
+        # Not the port that is 10,000 higher, which the system may have given to a connection.
+        [self.bus] = free_ports(1)
+
+    def _command(self) -> list[str]:
+        cluster = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"]
+        return [*super()._command(), *cluster, "--cluster-port", str(self.bus)]
 
 
 class ValkeyCluster:
@@ -69,7 +67,7 @@ class ValkeyCluster:
         share = -(-SLOTS // len(self.nodes))
         for i, client in enumerate(clients):
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", i * share, min((i + 1) * share, SLOTS) - 1)  # type: ignore[no-untyped-call]
-            clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[i].port)  # type: ignore[no-untyped-call]
+            clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[i].port, self.nodes[i].bus)  # type: ignore[no-untyped-call]
         deadline = time.monotonic() + 30
         while not all(b"cluster_state:ok" in _state(client) for client in clients):
             if time.monotonic() > deadline:

@@ -421,7 +421,7 @@ class Store(Backend):
         Hints that conversations changed, or that somebody signalled; None watches all of them.
 
         A change is noticed at most ``limits.watch_delay`` late, several may come as one, and one
-        too many may come: read the log. Signals can be lost.
+        too many may come: read the log. Signals can be lost. The hints end when the store is closed.
         """
         self._check_open()
         async with self._watch(None if keys is None else frozenset(keys)) as notices:

@@ -18,7 +18,7 @@ class Watchers:
     """The watches that are open in this process. Used from one event loop."""
 
     def __init__(self) -> None:
-        self._open: set[_Watch] = set()
+        self._open: set[Watch] = set()
 
     def __bool__(self) -> bool:
         return bool(self._open)
@@ -47,9 +47,9 @@ class Watchers:
                 watch.signal(Notice(key, payload))
 
     @contextlib.asynccontextmanager
-    async def watch(self, keys: frozenset[ConversationKey] | None) -> AsyncIterator[AsyncIterator[Notice]]:
+    async def watch(self, keys: frozenset[ConversationKey] | None) -> AsyncIterator[Watch]:
         """Open a watch: everything that happens from here on is noticed."""
-        watch = _Watch(keys)
+        watch = Watch(keys)
         self._open.add(watch)
         try:
             yield watch
@@ -62,7 +62,9 @@ class Watchers:
             watch.end()
 
 
-class _Watch:
+class Watch:
+    """The notices of one watcher, as an iterator that ends when the store is closed."""
+
     def __init__(self, keys: frozenset[ConversationKey] | None) -> None:
         self.keys = keys
         self._hints: dict[ConversationKey | None, None] = {}

@@ -40,7 +40,7 @@ from holdfast.store.ops import ABSENT, SetHeader
 from holdfast.store.rules import guard
 from holdfast.store.search import Query
 from holdfast.store.url import StoreUrl
-from holdfast.store.watchers import Watchers
+from holdfast.store.watchers import Watch, Watchers
 
 
 class _World:
@@ -74,12 +74,14 @@ class MemoryStore(Store):
         name = parsed.host
         self._world = _named.setdefault(name, _World()) if name else _World()
         self._now = clock or system_clock
+        self._watches: set[Watch] = set()
 
     async def _open(self) -> None:
         pass
 
     async def _close(self) -> None:
-        pass
+        for watch in self._watches:
+            watch.end()
 
     async def _pending_migrations(self) -> list[str]:
         return []
@@ -314,10 +316,14 @@ class MemoryStore(Store):
 
     # Hints and upkeep
 
-    def _watch(
-        self, keys: frozenset[ConversationKey] | None
-    ) -> contextlib.AbstractAsyncContextManager[AsyncIterator[Notice]]:
-        return self._world.watchers.watch(keys)
+    @contextlib.asynccontextmanager
+    async def _watch(self, keys: frozenset[ConversationKey] | None) -> AsyncIterator[AsyncIterator[Notice]]:
+        async with self._world.watchers.watch(keys) as watch:
+            self._watches.add(watch)
+            try:
+                yield watch
+            finally:
+                self._watches.discard(watch)
 
     async def _signal(self, key: ConversationKey, payload: bytes) -> None:
         self._world.watchers.signal(key, payload)

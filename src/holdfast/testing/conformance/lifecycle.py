@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast.errors import InvalidOp, StoreClosed
+from holdfast.ids import ConversationKey
 from holdfast.model.records import Commit, Lease
 from holdfast.store import SetHeader, Store, Tag
 from holdfast.testing.build import a_conversation, a_key, a_rich_conversation, noted, put, said, seen
@@ -141,6 +142,26 @@ class LifecycleRules(Topic):
             assert len(won) == 30
             events = await other.events(key)
             assert {event.seq for event in events} == {commit.seqs[0] for commit in won}
+
+    async def test_closing_ends_what_is_watched(self, kit: StoreKit, clock: FakeClock) -> None:
+        store = await kit.connect(clock=clock).open()
+        key = await a_conversation(store)
+
+        async def watch(keys: list[ConversationKey] | None, ready: asyncio.Event) -> None:
+            async with store.watch(keys) as notices:
+                ready.set()
+                async for _ in notices:
+                    pass
+
+        for keys in ([key], None):
+            ready = asyncio.Event()
+            watching = asyncio.create_task(watch(keys, ready))
+            await ready.wait()
+            await store.close()
+            async with asyncio.timeout(30):
+                await watching
+            await store.open()
+        await store.close()
 
     async def test_several_stores_are_opened_at_once(self, kit: StoreKit, clock: FakeClock) -> None:
         """L8: also at the very first open."""
