@@ -7,10 +7,9 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
@@ -23,12 +22,11 @@ from holdfast.store import Op, SetHeader, connect
 from holdfast.store.postgres import PostgresStore
 from holdfast.testing.build import a_conversation, a_key, interrupted, noted, put, said
 
+from .patience import eventually, until
 from .racers import race
 from .wires import Wire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.server("postgres")]
-
-T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -68,26 +66,6 @@ def signal_all(pids: list[int], what: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, what)
-
-
-async def until(work: Callable[[], Awaitable[T]], *, seconds: float = 20) -> T:
-    """Try again for as long as the server is away."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return await work()
-        except StoreUnavailable:
-            if time.monotonic() > deadline:
-                raise
-            await asyncio.sleep(0.02)
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.01)
 
 
 async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:

@@ -87,6 +87,8 @@ class Access(msgspec.Struct, frozen=True):
                         b"SET NAMES binary",
                         b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
                         b"SET autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES'",
+                        # By default the last of 1024 bytes do not count in an order.
+                        b"SET max_sort_length = 4096",
                         # A process that stalls inside a transaction holds locks for no longer than this.
                         b"SET innodb_lock_wait_timeout = %d, wait_timeout = %d" % (limit, max(60, 2 * limit)),
                     )

@@ -1,0 +1,367 @@
+"""The MySQL store when the server, the network or the neighbours misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+
+import asyncmy.errors
+import pytest
+from tests.servers.mariadb import MariaDB
+from tests.servers.process import free_ports
+
+from holdfast.errors import StoreUnavailable
+from holdfast.model.records import Commit
+from holdfast.store import Op, SetHeader, connect
+from holdfast.store.mysql import MySQLStore
+from holdfast.store.mysql.driver import Session
+from holdfast.store.sql.database import split
+from holdfast.testing.build import a_conversation, a_key, interrupted, noted, put, said
+
+from .mysql import drop, raw, raw_connection
+from .patience import eventually, until
+from .racers import race
+from .wires import Wire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.server("mariadb")]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MariaDB]:
+    """A server of this file's own, that keeps its syncs: tests here kill it."""
+    server = MariaDB(durable=True)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def url(server: MariaDB) -> AsyncIterator[str]:
+    """Empty tables with the default names."""
+    await connect(server.url).migrate()
+    yield server.url
+    await drop(server.url)
+
+
+@pytest.fixture
+async def wire(server: MariaDB) -> AsyncIterator[Wire]:
+    async with Wire(server.port) as wire:
+        yield wire
+
+
+async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    [port] = free_ports(1)
+    store = connect(f"mysql://ada:hunter2@127.0.0.1:{port}/agents")
+
+    for use in (store.open, store.migrate, store.pending_migrations):
+        with pytest.raises(StoreUnavailable) as caught:
+            await use()
+
+        assert f"mysql://ada:***@127.0.0.1:{port}/agents" in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+        assert isinstance(caught.value.__cause__, asyncmy.errors.OperationalError)
+
+
+async def test_a_database_that_is_not_there_is_said_to_be_so(server: MariaDB) -> None:
+    with pytest.raises(StoreUnavailable, match="Unknown database 'nothing'"):
+        await connect(f"{server.url.removesuffix('/holdfast')}/nothing").open()
+
+
+async def test_a_server_that_hangs_gives_a_clear_error_in_time_and_is_used_again_when_it_goes_on(
+    server: MariaDB, url: str
+) -> None:
+    async with connect(f"{url}?timeout=0.5") as store:
+        key = await a_conversation(store, says=["one"])
+        server.pause()
+        try:
+            uses: tuple[Callable[[], Awaitable[object]], ...] = (
+                lambda: store.header(key),
+                lambda: store.commit(key, [noted(1)], token="t-1"),
+                lambda: store.acquire(key, "holder", ttl=1),
+                connect(f"{url}?timeout=0.5").open,
+            )
+            for use in uses:
+                started = time.monotonic()
+                with pytest.raises(StoreUnavailable, match="did not answer in time"):
+                    await use()
+                assert time.monotonic() - started < 5
+        finally:
+            server.resume()
+
+        again = await until(lambda: store.commit(key, [noted(1)], token="t-1"))
+
+        assert again.seqs == (2,)
+        assert len(await store.events(key)) == 2
+
+
+@pytest.mark.parametrize("create", [False, True])
+async def test_a_commit_whose_answer_was_lost_is_applied_once_when_it_is_repeated(
+    url: str, wire: Wire, create: bool
+) -> None:
+    """L5"""
+    async with connect(url) as direct, connect(wire.through(url)) as store:
+        if not create:
+            await a_conversation(direct)
+
+        async def commit() -> Commit:
+            return await store.commit(
+                a_key(), [said("hello"), put("a", when=0)], token="t-1", create=SetHeader()
+            )
+
+        wire.fatal = b"hello"
+        with pytest.raises(StoreUnavailable):
+            await commit()
+        wire.fatal = None
+        await until(lambda: direct.header(a_key()))
+        applied = await direct.events(a_key())
+        first = await commit()
+
+        assert len(applied) == 1
+        assert await commit() == first
+        assert first.seqs == (1,)
+        assert len(await direct.events(a_key())) == 1
+
+
+async def test_those_whose_group_lost_its_answer_are_told_so_and_all_of_it_is_there(
+    url: str, wire: Wire
+) -> None:
+    """L5: nobody knows, so nobody may be told that it failed."""
+    async with connect(url) as direct, connect(wire.through(url)) as store:
+        keys = [await a_conversation(direct, f"c-{n}") for n in range(8)]
+
+        wire.fatal = b"hello"
+        outcomes = await asyncio.gather(
+            *(store.commit(key, [said("hello")]) for key in keys), return_exceptions=True
+        )
+        wire.fatal = None
+
+        assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 8
+        assert [(await direct.header(key)).last_seq for key in keys] == [1] * 8
+
+
+async def test_a_commit_that_the_server_undid_for_a_deadlock_is_applied_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel locks in order and gets into none by itself: here a neighbour's SQL provokes one."""
+    async with connect(url) as store:
+        assert isinstance(store, MySQLStore)
+        key, other = await a_conversation(store), await a_conversation(store, "other")
+        ours, its = [split((await store.header(each)).revision)[0] for each in (key, other)]
+        touch = "UPDATE holdfast_conversations SET agent = 'x' WHERE pk = "
+        neighbour = await raw_connection(url)
+        cursor = neighbour.cursor()
+        finish, met = Session.finish, 0
+
+        async def meeting(self: Session, *statements: bytes) -> object:
+            nonlocal met
+            met += 1
+            if met > 1:
+                return await finish(self, *statements)
+            # We hold our row and ask for the neighbour's; it holds much more, so we are the victim.
+            await cursor.execute("START TRANSACTION")
+            await cursor.execute(f"{touch}{its}")
+            rows = ",".join(f"(99, {n}, 'x', '1', 1)" for n in range(500))
+            await cursor.execute(
+                f"INSERT INTO holdfast_events (conversation, seq, type, data, at) VALUES {rows}"
+            )
+            theirs = asyncio.create_task(cursor.execute(f"{touch}{ours}"))
+            await waits(url)
+            try:
+                return await finish(self, f"{touch}{its}".encode(), *statements)
+            finally:
+                await theirs
+                await cursor.execute("ROLLBACK")
+
+        monkeypatch.setattr(Session, "finish", meeting)
+        commit = await store.commit(key, [noted(1), put("a")])
+
+        assert met == 2
+        assert commit.seqs == (1,)
+        assert len(await store.events(key)) == 1
+        assert (await store.header(other)).agent == ""
+        await neighbour.ensure_closed()
+
+
+async def waits(url: str) -> None:
+    """Until some transaction waits for another's lock."""
+    async with asyncio.timeout(20):
+        while True:
+            [(waiting,)] = await raw(
+                url, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+            )
+            if waiting:
+                return
+
+
+async def test_connections_that_were_dropped_while_idle_are_replaced_without_an_error(
+    url: str, wire: Wire
+) -> None:
+    """L19"""
+    async with connect(wire.through(url)) as store:
+        assert isinstance(store, MySQLStore)
+        pool = store._pool
+        key = await a_conversation(store)
+        await asyncio.gather(*(store.header(key) for _ in range(8)))
+
+        for number in range(3):
+            await store.settle()
+            wire.cut()
+            await eventually(lambda: all(pool._is_closed(idle.connection) for idle in pool._idle))
+            await store.commit(key, [noted(number)])
+
+        assert [event.seq for event in await store.events(key)] == [1, 2, 3]
+
+
+async def test_a_connection_that_was_dropped_in_silence_is_found_before_it_is_used(
+    url: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L19: a firewall forgets a connection and tells neither side."""
+    monkeypatch.setattr("holdfast.store.sql.pool.IDLE_SECONDS", 0.0)
+    async with connect(f"{wire.through(url)}?timeout=0.5") as store:
+        key = await a_conversation(store)
+        wire.silent = True
+        reading = asyncio.create_task(store.header(key))
+        await asyncio.sleep(0.1)
+        wire.silent = False
+
+        assert (await reading).key == key
+
+
+async def test_when_all_connections_are_busy_others_wait_and_then_get_a_clear_error(url: str) -> None:
+    async with connect(f"{url}?pool=1&timeout=0.6") as store:
+        keys = [await a_conversation(store, id) for id in ("left", "right", "free")]
+        neighbour = await raw_connection(url)
+        cursor = neighbour.cursor()
+        await cursor.execute("START TRANSACTION")
+        await cursor.execute("SELECT pk FROM holdfast_conversations WHERE id IN ('left', 'right') FOR UPDATE")
+        # Each of them has the only connection until it gives up.
+        stuck = []
+        for key in keys[:2]:
+            stuck.append(asyncio.create_task(store.commit(key, [noted(1)])))
+            await asyncio.sleep(0.05)
+        with pytest.raises(StoreUnavailable, match=r"all 1 connections were in use .* \?pool=2"):
+            await asyncio.gather(*(store.header(keys[2]) for _ in range(3)))
+        outcomes = await asyncio.gather(*stuck, return_exceptions=True)
+        await cursor.execute("ROLLBACK")
+
+        assert {type(outcome) for outcome in outcomes} == {StoreUnavailable}
+        await until(lambda: store.commit(keys[0], [noted(1)]))
+        assert (await store.header(keys[2])).last_seq == 0
+        await neighbour.ensure_closed()
+
+
+async def test_many_more_tasks_than_connections_all_get_through(url: str) -> None:
+    async with connect(f"{url}?pool=2") as store:
+        keys = [await a_conversation(store, f"c-{n}", says=["hello"]) for n in range(10)]
+
+        async def use(number: int) -> None:
+            key = keys[number % 10]
+            await store.commit(key, [noted(number), put(f"{number}")], token=f"{number}")
+            await store.load(key)
+            await store.fork(key, f"fork-{number}")
+            await store.search("ada", "hello")
+
+        await asyncio.gather(*(use(number) for number in range(40)))
+
+        assert len(await store.headers("ada", limit=100)) == 50
+
+
+async def test_everything_acknowledged_is_there_after_the_server_was_killed_and_the_client_goes_on(
+    server: MariaDB, url: str
+) -> None:
+    acknowledged: dict[str, tuple[int, ...]] = {}
+    killed = asyncio.Event()
+    async with connect(f"{url}?timeout=5") as store:
+        keys = [await a_conversation(store, f"c-{n}") for n in range(4)]
+
+        async def write(task: int) -> None:
+            number = 0
+            while not killed.is_set() or number % 5:
+                name = f"{task}-{number}"
+                ops: list[Op] = [said(name), put(name)] if number % 2 else [said(name)]
+                commit = await until(partial(store.commit, keys[task % 4], ops, token=name))
+                acknowledged[name] = commit.seqs
+                number += 1
+
+        writing = [asyncio.create_task(write(task)) for task in range(8)]
+        await eventually(lambda: len(acknowledged) >= 100)
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+        started = time.monotonic()
+        await until(lambda: store.header(keys[0]))
+        recovered = time.monotonic() - started
+        killed.set()
+        await asyncio.gather(*writing)
+
+        found: dict[str, tuple[int, ...]] = {}
+        for key in keys:
+            events = await store.events(key)
+            assert [event.seq for event in events] == list(range(1, len(events) + 1))
+            found |= {event.data.split(b'"')[3].decode(): (event.seq,) for event in events}
+        assert found == acknowledged
+        assert recovered < 5
+
+
+async def test_a_watch_goes_on_after_its_connection_was_lost(url: str, wire: Wire) -> None:
+    async with connect(url) as writer, connect(wire.through(url)) as watcher:
+        key = await a_conversation(writer)
+        async with watcher.watch([key]) as notices, asyncio.timeout(20):
+            for number in range(3):
+                wire.cut()
+                await writer.commit(key, [noted(number)])
+                assert (await anext(notices)).key == key
+
+
+async def test_of_processes_that_race_for_a_lease_exactly_one_gets_it(url: str) -> None:
+    """L34"""
+    async with connect(url) as store:
+        keys = [await a_conversation(store, f"c-{n}") for n in range(20)]
+
+        won = race(3, "acquire", url, len(keys))
+
+        assert sorted(number for each in won for number in each) == list(range(20))
+        for number, key in enumerate(keys):
+            lease = (await store.header(key)).lease
+            assert lease is not None
+            assert number in won[int(lease.holder)]
+
+
+async def test_of_processes_that_race_to_answer_a_call_exactly_one_wins(url: str) -> None:
+    """L25"""
+    async with connect(url) as store:
+        keys = [await a_conversation(store, f"c-{n}", calls=[interrupted("call_1")]) for n in range(20)]
+
+        won = race(3, "resolve", url, len(keys))
+
+        assert sorted(number for each in won for number in each) == list(range(20))
+        for number, key in enumerate(keys):
+            [call], [event] = await store.calls(key), await store.events(key)
+            assert (call.status, call.data) == ("completed", event.data)
+            assert number in won[int(event.data)]
+
+
+async def test_what_a_fork_or_delete_left_when_its_process_died_is_removed(url: str) -> None:
+    hidden = "SELECT COUNT(*) FROM holdfast_conversations WHERE owner IS NULL"
+    async with connect(url) as store:
+        await a_conversation(store, says=["hello"] * 3, ops=[noted(n) for n in range(2_000)])
+        dying = connect(url)
+        await dying.open()
+        assert isinstance(dying, MySQLStore)
+        forking = await dying._slices.begin_fork(a_key(), a_key("fork"), None)
+        await dying._slices.fork_slice(forking, 1_000)
+        await dying._slices.hide(a_key(), None)
+    left = await raw(url, hidden)
+
+    async with connect(url):
+        pass
+    after_open = await raw(url, hidden)
+    later = 1_000_000 * round(time.time() + 3600)
+    async with connect(url, clock=lambda: later):
+        pass
+
+    assert (left, after_open) == ([(2,)], [(1,)])
+    for table in ("conversations", "events"):
+        assert await raw(url, f"SELECT COUNT(*) FROM holdfast_{table}") == [(0,)]
+    await dying.close()
