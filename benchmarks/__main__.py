@@ -5,6 +5,7 @@ The table goes to stdout, progress to stderr, every number to benchmarks/out/<st
 -quick or -part in its name if it is not a whole run). The first run installs the peers into
 benchmarks/.venv. Each number is the median over the repeats;
 each repeat is a fresh process in a fresh directory below --dir, which must be on a real disk.
+A store on a server has one of its own for the run, with its syncs on and its data below /tmp.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from sqlite3 import sqlite_version
 from statistics import median
 from tempfile import TemporaryDirectory
 
@@ -22,7 +24,8 @@ from benchmarks.machine import machine_facts
 from benchmarks.plan import Plan
 from benchmarks.report import Report
 from benchmarks.runner import Runner
-from benchmarks.subjects import LINEUPS
+from benchmarks.servers import running
+from benchmarks.subjects import LINEUPS, on_server
 from benchmarks.targets import TARGETS
 from benchmarks.workloads import WORKLOADS
 
@@ -60,20 +63,29 @@ def main() -> int:
     if not workloads:
         parser.error(f"no workload {given.only!r}; there are {', '.join(w.name for w in WORKLOADS)}")
     entries = [entry for entry in LINEUPS[given.store] if not (given.no_peers and entry.kind == "peer")]
-    plan = Plan.quick() if given.quick else Plan()
+    workloads = [w for w in workloads if any(w.name in entry.workloads for entry in entries)]
+    plan = Plan.of(given.store, quick=given.quick)
     repeats: int = given.repeats or (1 if given.quick else 3)
     try:
-        peers = None if given.no_peers else ensure_peers()
+        peers = ensure_peers() if any(entry.kind == "peer" for entry in entries) else None
     except PeersUnavailable as exc:
         print(exc, file=sys.stderr)
         return 1
 
     given.dir.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=given.dir) as scratch:
-        runner = Runner(given.store, quick=given.quick, repeats=repeats, peers=peers, scratch=Path(scratch))
+    with TemporaryDirectory(dir=given.dir) as scratch, running(given.store) as server:
+        runner = Runner(
+            given.store,
+            quick=given.quick,
+            repeats=repeats,
+            peers=peers,
+            scratch=Path(scratch),
+            disk=server.folder if server else Path(scratch),
+        )
         results = runner.run(workloads, entries, plan)
     syncs = sorted(runner.syncs)
     facts = machine_facts() | {
+        "server": server.description if server else f"none, SQLite {sqlite_version}",
         "holdfast": version("holdfast"),
         "store": given.store,
         "fdatasync": f"{median(syncs):.2f} ms (from {syncs[0]:.2f} to {syncs[-1]:.2f} over the run)",
@@ -91,6 +103,7 @@ def main() -> int:
         TARGETS[given.store](plan),
         facts=facts,
         failures=runner.failures,
+        grows=on_server(given.store),
     )
     print(report.markdown())
     part = "-quick" if given.quick else "-part" if given.only or given.no_peers else ""

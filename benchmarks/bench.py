@@ -52,7 +52,7 @@ class Bench:
     What a workload is given in its fresh process.
 
     ``directory`` is empty. ``fixtures`` are the filled directories by name, private copies if the
-    workload writes. ``asked_at`` is the wall-clock time at which the process was started.
+    workload writes to files. ``asked_at`` is the wall-clock time at which the process was started.
     """
 
     entry: Entry
@@ -78,15 +78,15 @@ class Workload:
     """
     Something to measure, whoever does it.
 
-    ``baseline`` is the subject that ratios refer to. ``steady`` marks what comes out the same
-    each time, so that one round is enough.
+    ``compared`` tells whether ratios to the bare driver mean something. ``steady`` marks what comes
+    out the same each time, so that one round is enough.
     """
 
     name: str
     title: str
     run: Callable[[Bench], Awaitable[Samples]]
     measures: Callable[[Plan], tuple[Measure, ...]]
-    baseline: str | None
     fixtures: Callable[[Plan], tuple[Fixture, ...]] = field(default=lambda plan: ())
     writes: bool = False
+    compared: bool = True
     steady: bool = False

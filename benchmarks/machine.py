@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
 import statistics
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,6 @@ def machine_facts() -> dict[str, str | int]:
         "cores": os.cpu_count() or 0,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
     }
 
 

@@ -34,18 +34,31 @@ class Plan:
     peers_in: frozenset[str] | None = None
 
     @classmethod
-    def quick(cls) -> Self:
-        """About a minute, peers included: does everything still run, not how fast it is."""
-        return cls(
-            appends=400,
-            each=10,
-            fill_sizes=(100, 1000),
-            grown_turns=100,
-            load=1000,
-            crowds=(200, 2000),
-            budget=0.5,
-            peers_in=frozenset({"W1", "W2"}),
-        )
+    def of(cls, store: str, *, quick: bool) -> Self:
+        """
+        What is done on a store.
+
+        A quick run takes about a minute, peers included: does everything still run, not how fast it
+        is. Object storage answers in milliseconds where others take parts of one, so it does less.
+        """
+        plan = cls()
+        if store == "objects":
+            plan = replace(
+                plan, appends=300, each=10, fill_sizes=(100, 1000, 10_000), block=5, crowds=(1000, 10_000)
+            )
+        if quick:
+            plan = replace(
+                plan,
+                appends=plan.appends // 5,
+                each=plan.each // 5,
+                fill_sizes=(100, 1000),
+                grown_turns=100,
+                load=1000,
+                crowds=(200, 500) if store == "objects" else (200, 2000),
+                budget=0.5,
+                peers_in=frozenset({"W1", "W2"}),
+            )
+        return plan
 
     def includes(self, kind: Kind, workload: str) -> bool:
         """Whether subjects of this kind are asked for a workload."""

@@ -15,7 +15,7 @@ Facts = Mapping[str, str | int]
 
 
 class Report:
-    """One run, ready to be shown."""
+    """One run, ready to be shown. ``grows``: W3 wrote to the same logs in each round."""
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class Report:
         *,
         facts: Facts,
         failures: Mapping[tuple[str, str], str],
+        grows: bool,
     ) -> None:
         self._results = results
         self._workloads = workloads
@@ -35,6 +36,7 @@ class Report:
         self._targets = targets
         self._facts = facts
         self._failures = failures
+        self._grows = grows
 
     def markdown(self) -> str:
         """The table with what must be known to read it."""
@@ -61,7 +63,7 @@ class Report:
             "value": value,
             "unit": measure.unit,
             "rounds": self._results.rounds(workload.name, subject, measure.name),
-            "to_raw": self._ratio(workload, measure, subject, workload.baseline),
+            "to_raw": self._ratio(workload, measure, subject, self._baseline(workload)),
             "to_best_peer": self._ratio(workload, measure, subject, peer),
             "best_peer": peer,
         }
@@ -86,6 +88,13 @@ class Report:
         return self._results.ratio(
             (workload.name, subject, measure.name), (workload.name, other, measure.name)
         )
+
+    def _baseline(self, workload: Workload) -> str | None:
+        """The bare driver that ratios refer to."""
+        if not workload.compared:
+            return None
+        raw = (e.name for e in self._entries if e.kind == "raw" and workload.name in e.workloads)
+        return next(raw, None)
 
     def _rows(self) -> Iterator[tuple[Workload, Measure]]:
         for workload in self._workloads:
@@ -120,7 +129,7 @@ class Report:
                     _label(workload, measure),
                     measure.unit,
                     *(_shown(value) for value in values),
-                    _times(self._ratio(workload, measure, OURS, workload.baseline)),
+                    _times(self._ratio(workload, measure, OURS, self._baseline(workload))),
                     _times(self._ratio(workload, measure, OURS, peer)),
                     "; ".join(self._verdicts(workload, measure)),
                 ]
@@ -150,6 +159,10 @@ class Report:
             yield f"- {entry.name}: {entry.note}."
         capped = [entry.name for entry in self._entries if entry.kind == "peer"]
         slow = [entry for entry in self._entries if entry.slow]
+        plan = self._plan
+        yield f"- Sizes: W1 {plan.appends:,} appends, W2 {plan.each:,} each, W3 blocks of {plan.block} turns."
+        if self._grows:
+            yield "- W3 goes on with the same logs in each round, so they grow by some hundred events."
         if capped:
             plan = self._plan.capped("peer", slow=False)
             yield (
@@ -160,9 +173,11 @@ class Report:
             yield f"- Peers take part only in {', '.join(sorted(self._plan.peers_in))}, because this is a quick run."
         if slow:
             plan = self._plan.capped("peer", slow=True)
+            weighed = any(workload.name == "W3-bytes" for workload in self._workloads)
+            grown = f", W3 grown by {plan.grown_turns:,} turns" if weighed else ""
             yield (
-                f"- Asked for less (W1 {plan.appends:,} appends, W2 {plan.each} each, W3 grown by "
-                f"{plan.grown_turns:,} turns): {', '.join(entry.name for entry in slow)}."
+                f"- Asked for less (W1 {plan.appends:,} appends, W2 {plan.each} each, W3 blocks of "
+                f"{plan.block} turns{grown}): {', '.join(entry.name for entry in slow)}."
             )
         for (workload_name, subject), reason in self._failures.items():
             yield f"- {subject} failed in {workload_name}: {reason}"

@@ -17,6 +17,7 @@ from benchmarks.environment import HERE
 from benchmarks.machine import sync_ms
 from benchmarks.plan import Plan
 from benchmarks.results import Results
+from benchmarks.subjects import on_server
 from benchmarks.worker import Job
 
 _TIMEOUT = 900.0
@@ -39,14 +40,28 @@ class Step:
 
 
 class Runner:
-    """Runs steps one after the other below a scratch directory and collects what they measure."""
+    """
+    Runs steps one after the other below a scratch directory and collects what they measure.
 
-    def __init__(self, store: str, *, quick: bool, repeats: int, peers: Path | None, scratch: Path) -> None:
+    ``disk`` is a directory on the disk that the data ends on.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        *,
+        quick: bool,
+        repeats: int,
+        peers: Path | None,
+        scratch: Path,
+        disk: Path,
+    ) -> None:
         self._store = store
         self._quick = quick
         self._repeats = repeats
         self._peers = peers
         self._scratch = scratch
+        self._disk = disk
         self.failures: dict[tuple[str, str], str] = {}
         self.syncs: list[float] = []
         """Milliseconds of a sync before each round, to see whether the disk was the same for all."""
@@ -62,7 +77,7 @@ class Runner:
                 continue
             print(f"[{number}/{len(steps)}] {step} …", end=" ", file=sys.stderr, flush=True)
             if probed != (probed := (step.workload.name, step.round)):
-                self.syncs.append(sync_ms(self._scratch))
+                self.syncs.append(sync_ms(self._disk))
             start = time.perf_counter()
             samples = self._start(step)
             print(f"{time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
@@ -71,13 +86,13 @@ class Runner:
                 self.failures[where] = samples
                 for fixture in step.fixtures:
                     # Half a fixture must not be measured by a later workload.
-                    shutil.rmtree(self._filled(step.entry) / fixture.name, ignore_errors=True)
+                    shutil.rmtree(self._filled(step) / fixture.name, ignore_errors=True)
             elif not step.fixtures:
                 results.add(step.workload.name, step.entry.name, step.round, samples)
         return results
 
     def _steps(self, workloads: Sequence[Workload], entries: Sequence[Entry], plan: Plan) -> Iterator[Step]:
-        filled: set[tuple[str, str]] = set()
+        filled: set[tuple[Path, str]] = set()
         for workload in workloads:
             taking_part = [
                 entry
@@ -85,7 +100,7 @@ class Runner:
                 if workload.name in entry.workloads and plan.includes(entry.kind, workload.name)
             ]
             for entry in taking_part:
-                files = entry.files_of or entry.name
+                files = self._filled(Step(entry, workload))
                 needed = workload.fixtures(plan.capped(entry.kind, slow=entry.slow))
                 missing = tuple(fixture for fixture in needed if (files, fixture.name) not in filled)
                 filled.update((files, fixture.name) for fixture in missing)
@@ -107,7 +122,7 @@ class Runner:
                 subject=entry.name,
                 quick=self._quick,
                 directory=str(directory),
-                filled=str(self._filled(entry)),
+                filled=str(self._filled(step)),
                 answer=str(answer),
                 asked_at=time.time(),
                 workload=step.workload.name,
@@ -129,5 +144,8 @@ class Runner:
             samples: Samples = json.loads(answer.read_text())
             return samples
 
-    def _filled(self, entry: Entry) -> Path:
-        return self._scratch / "filled" / (entry.files_of or entry.name)
+    def _filled(self, step: Step) -> Path:
+        # What is on a server can't be copied as files can, so that who writes gets filled stores of its own.
+        apart = on_server(self._store) and step.workload.writes
+        folder = f"filled for {step.workload.name}" if apart else "filled"
+        return self._scratch / folder / (step.entry.files_of or step.entry.name)

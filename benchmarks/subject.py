@@ -24,7 +24,7 @@ class Subject(ABC, Generic[M]):
     One library, used as its documentation says and with its defaults.
 
     ``M`` is its own type of message. Each write is as durable on return as the library makes it.
-    Everything it stores is below ``directory``.
+    Everything it stores is below ``directory``, or in the place on a server that ``directory`` stands for.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -73,6 +73,9 @@ class Subject(ABC, Generic[M]):
     async def list_newest(self, owner: str, count: int) -> Sequence[Any] | None:
         """The owner's conversations that were active last, or None if the library has no such call."""
         return None
+
+    async def brace(self, writers: int) -> None:
+        """Make ready for that many appends at once, as an application would that expects them. Never timed."""
 
     async def settle(self) -> None:
         """Wait until nothing that was written is still worked on in the background."""

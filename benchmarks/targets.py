@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from benchmarks.plan import Plan
@@ -67,4 +69,21 @@ def sqlite_targets(plan: Plan) -> tuple[Target, ...]:
     )
 
 
-TARGETS = {"sqlite": sqlite_targets}
+def _server_targets(
+    plan: Plan, *, alone: float | None = None, at_once: float | None = None
+) -> tuple[Target, ...]:
+    least, most = str(min(plan.fill_sizes)), str(max(plan.fill_sizes))
+    rates = (("W1", alone), ("W2", at_once))
+    return (
+        *(Target(name, "rate", "≥", bound, to_subject="raw") for name, bound in rates if bound is not None),
+        Target("W3", f"turn_{most}", "≤", 1.3, to_measure=f"turn_{least}"),
+    )
+
+
+TARGETS: dict[str, Callable[[Plan], tuple[Target, ...]]] = {
+    "sqlite": sqlite_targets,
+    "postgres": partial(_server_targets, alone=0.75, at_once=4),
+    "mysql": partial(_server_targets, alone=0.6, at_once=3),
+    "redis": partial(_server_targets, alone=0.85, at_once=0.5),
+    "objects": _server_targets,
+}

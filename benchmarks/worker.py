@@ -75,7 +75,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     entry = entry_named(job.store, job.subject)
-    plan = (Plan.quick() if job.quick else Plan()).capped(entry.kind, slow=entry.slow)
+    plan = Plan.of(job.store, quick=job.quick).capped(entry.kind, slow=entry.slow)
     samples: Samples = {}
     if job.fixtures:
         asyncio.run(fill_all(job, entry, plan))

@@ -9,9 +9,61 @@ from typing import Any
 from benchmarks.bench import Entry
 from benchmarks.subject import Subject
 
-_WRITES = frozenset({"W1", "W2", "W3", "W3-bytes"})
+_BYTES = frozenset({"W3-bytes"})
+_WRITES = frozenset({"W1", "W2", "W3"}) | _BYTES
 _READS = frozenset({"W4", "W5", "W6"})
 _ALL = _WRITES | _READS | {"W7"}
+_SERVER = _ALL - _BYTES
+"""What files weigh can be told; what one of many tenants weighs on a server can't."""
+
+
+def _ours(store: str) -> tuple[Entry, Entry]:
+    """Holdfast on the server of a store."""
+    imports = f"import holdfast.store.{store}"
+    return (
+        Entry(
+            "holdfast",
+            "benchmarks.subjects.holdfast:HoldfastOnServer",
+            "ours",
+            "with search text",
+            _SERVER,
+            imports=imports,
+            package="import holdfast",
+        ),
+        Entry(
+            "holdfast, no search",
+            "benchmarks.subjects.holdfast:HoldfastOnServerUnsearchable",
+            "ours",
+            "the same without search text",
+            _WRITES - _BYTES,
+            imports=imports,
+        ),
+    )
+
+
+def _openai_sqlalchemy(target: str, driver: str) -> Entry:
+    return Entry(
+        "OpenAI Agents",
+        f"benchmarks.subjects.openai_sqlalchemy:{target}",
+        "peer",
+        f"SQLAlchemySession on {driver}",
+        _SERVER,
+        imports="from agents.extensions.memory import SQLAlchemySession",
+        slow=True,
+    )
+
+
+def _adk_database(target: str, driver: str, workloads: frozenset[str]) -> Entry:
+    return Entry(
+        "ADK database",
+        f"benchmarks.subjects.adk_database:{target}",
+        "peer",
+        f"DatabaseSessionService on {driver}",
+        workloads,
+        imports="from google.adk.sessions import DatabaseSessionService",
+        slow=True,
+    )
+
 
 LINEUPS: dict[str, tuple[Entry, ...]] = {
     "sqlite": (
@@ -51,7 +103,7 @@ LINEUPS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "OpenAI Agents",
-            "benchmarks.subjects.openai_agents:OpenAIAgents",
+            "benchmarks.subjects.openai_sqlite:OpenAISQLite",
             "peer",
             "SQLiteSession",
             _ALL,
@@ -59,7 +111,7 @@ LINEUPS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "LangGraph",
-            "benchmarks.subjects.langgraph:LangGraph",
+            "benchmarks.subjects.langgraph_sqlite:LangGraphSQLite",
             "peer",
             "MessagesState graph with AsyncSqliteSaver",
             _ALL,
@@ -69,15 +121,7 @@ LINEUPS: dict[str, tuple[Entry, ...]] = {
             ),
             slow=True,
         ),
-        Entry(
-            "ADK database",
-            "benchmarks.subjects.adk_database:AdkDatabase",
-            "peer",
-            "DatabaseSessionService on sqlite+aiosqlite",
-            _ALL,
-            imports="from google.adk.sessions import DatabaseSessionService",
-            slow=True,
-        ),
+        _adk_database("AdkDatabase", "sqlite+aiosqlite", _ALL),
         Entry(
             "ADK sqlite",
             "benchmarks.subjects.adk_sqlite:AdkSQLite",
@@ -88,7 +132,80 @@ LINEUPS: dict[str, tuple[Entry, ...]] = {
             slow=True,
         ),
     ),
+    "postgres": (
+        *_ours("postgres"),
+        Entry(
+            "raw",
+            "benchmarks.subjects.raw_postgres:RawPostgres",
+            "raw",
+            "asyncpg, one prepared INSERT of JSON text a transaction, on one connection, W2 on 16",
+            _SERVER,
+            imports="import asyncio, json, asyncpg",
+        ),
+        _openai_sqlalchemy("OpenAIPostgres", "postgresql+asyncpg"),
+        Entry(
+            "LangGraph",
+            "benchmarks.subjects.langgraph_postgres:LangGraphPostgres",
+            "peer",
+            "MessagesState graph with AsyncPostgresSaver",
+            _SERVER,
+            imports=(
+                "from langgraph.graph import MessagesState, StateGraph; "
+                "from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver"
+            ),
+            slow=True,
+        ),
+        _adk_database("AdkPostgres", "postgresql+asyncpg", _SERVER),
+    ),
+    "mysql": (
+        *_ours("mysql"),
+        Entry(
+            "raw",
+            "benchmarks.subjects.raw_mysql:RawMySQL",
+            "raw",
+            "asyncmy with autocommit, one INSERT of JSON text a transaction, on one connection, W2 on 16",
+            _SERVER,
+            imports="import asyncio, json, asyncmy",
+        ),
+        _openai_sqlalchemy("OpenAIMySQL", "mysql+asyncmy, tables made by hand"),
+        _adk_database("AdkMySQL", "mysql+asyncmy", _SERVER),
+    ),
+    "redis": (
+        *_ours("redis"),
+        Entry(
+            "raw",
+            "benchmarks.subjects.raw_redis:RawRedis",
+            "raw",
+            "redis.asyncio, one XADD of JSON text at a time, W2 in pipelines of 64",
+            _SERVER,
+            imports="import asyncio, json, redis.asyncio",
+        ),
+        Entry(
+            "OpenAI Agents",
+            "benchmarks.subjects.openai_redis:OpenAIRedis",
+            "peer",
+            "RedisSession",
+            _SERVER,
+            imports="from agents.extensions.memory import RedisSession",
+        ),
+    ),
+    "objects": (
+        *_ours("objects"),
+        Entry(
+            "raw",
+            "benchmarks.subjects.raw_objects:RawObjects",
+            "raw",
+            "obstore, one object a message, created only if it is not there",
+            _SERVER - {"W6"},
+            imports="import asyncio, json, obstore",
+        ),
+    ),
 }
+
+
+def on_server(store: str) -> bool:
+    """Whether a store needs a server, so that its data is not below a subject's directory."""
+    return store != "sqlite"
 
 
 def entry_named(store: str, name: str) -> Entry:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from google.adk.sessions import DatabaseSessionService  # type: ignore[import-not-found]
 
+from benchmarks.places import Place
 from benchmarks.subjects.adk import Adk, date_events
 
 
 class AdkDatabase(Adk):
-    """``DatabaseSessionService``, which its documentation names for databases."""
+    """``DatabaseSessionService``, which its documentation names for databases, on a file."""
 
     async def open(self) -> None:
         await super().open()
-        self._service = DatabaseSessionService(f"sqlite+aiosqlite:///{self.directory}/adk.db")
+        self._service = DatabaseSessionService(await self._url())
         await self._service.prepare_tables()
 
     async def fill(self, conversation: str, messages: Sequence[Any]) -> None:
@@ -25,3 +26,23 @@ class AdkDatabase(Adk):
         async with self._service.database_session_factory() as database:
             database.add_all([schema.StorageEvent.from_event(session, message) for message in messages])
             await database.commit()
+
+    async def _url(self) -> str:
+        return f"sqlite+aiosqlite:///{self.directory}/adk.db"
+
+
+class AdkPostgres(AdkDatabase):
+    """The same on PostgreSQL."""
+
+    driver: ClassVar[str] = "asyncpg"
+
+    async def _url(self) -> str:
+        place = Place.of(self.directory)
+        await place.prepare()
+        return place.sqlalchemy_url(self.driver)
+
+
+class AdkMySQL(AdkPostgres):
+    """The same on MySQL."""
+
+    driver = "asyncmy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from benchmarks.messages import Message
+from benchmarks.places import Place
 from benchmarks.subject import Subject, owner_of
 from holdfast.store import Append, ConversationKey, SetHeader, connect
 
@@ -29,12 +31,15 @@ class Holdfast(Subject[Message]):
     """Events with search text, as applications write them; encoding is part of what is timed."""
 
     searchable: ClassVar[bool] = True
-    url: ClassVar[str]
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         # Imports the backend, which is no part of opening a store.
-        self._store = connect(self.url.format(directory=directory))
+        self._store = connect(self._url())
+
+    @abstractmethod
+    def _url(self) -> str:
+        """What to connect to, with the defaults of its kind of store."""
 
     async def open(self) -> None:
         await self._store.open()
@@ -98,10 +103,31 @@ class Holdfast(Subject[Message]):
 class HoldfastSQLite(Holdfast):
     """On a file, with what the URL gives by default."""
 
-    url = "sqlite:///{directory}/holdfast.db"
+    def _url(self) -> str:
+        return f"sqlite:///{self.directory}/holdfast.db"
 
 
 class HoldfastSQLiteUnsearchable(HoldfastSQLite):
+    """The same without search text."""
+
+    searchable = False
+
+
+class HoldfastOnServer(Holdfast):
+    """On the server of the run, whichever it is, with what the URL gives by default."""
+
+    async def open(self) -> None:
+        if self._place.fresh:
+            await self._place.prepare()
+            await self._store.migrate()
+        await super().open()
+
+    def _url(self) -> str:
+        self._place = Place.of(self.directory)
+        return self._place.url
+
+
+class HoldfastOnServerUnsearchable(HoldfastOnServer):
     """The same without search text."""
 
     searchable = False

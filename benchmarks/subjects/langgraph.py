@@ -1,15 +1,15 @@
-"""LangGraph: a graph over ``MessagesState`` with one node, checkpointed by ``AsyncSqliteSaver``."""
+"""LangGraph: a graph over ``MessagesState`` with one node, whoever saves its checkpoints."""
 
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # type: ignore[import-not-found]
 from langgraph.graph import END, START, MessagesState, StateGraph  # type: ignore[import-not-found]
 
 from benchmarks.messages import Message
@@ -23,11 +23,14 @@ class LangGraph(Subject[Any]):
     It can't load a part of a conversation, and it lists checkpoints, so threads are told apart here.
     """
 
+    @abstractmethod
+    async def _make_saver(self) -> Any:
+        """The saver as an asynchronous context, not entered yet."""
+
     async def open(self) -> None:
         self._answers: dict[str, Sequence[Any]] = {}
         self._exits = AsyncExitStack()
-        saver = AsyncSqliteSaver.from_conn_string(str(self.directory / "langgraph.db"))
-        self._saver = await self._exits.enter_async_context(saver)
+        self._saver = await self._exits.enter_async_context(await self._make_saver())
         await self._saver.setup()
 
         async def agent(state: Any, config: Any) -> dict[str, Any]:

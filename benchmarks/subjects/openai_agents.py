@@ -1,11 +1,10 @@
-"""OpenAI Agents SDK: ``SQLiteSession``, one session object a conversation."""
+"""OpenAI Agents SDK: what its sessions have in common, one object a conversation."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
-
-from agents import SQLiteSession  # type: ignore[import-not-found]
 
 from benchmarks.messages import Message
 from benchmarks.subject import Subject
@@ -16,12 +15,19 @@ _FILL = 100
 class OpenAIAgents(Subject[Message]):
     """Items are plain dicts and a turn is one ``add_items``. The protocol knows no owner and no list."""
 
+    @abstractmethod
+    def _begin(self, conversation: str) -> Any:
+        """A session object for a conversation, new or not."""
+
+    async def _end(self, session: Any) -> None:
+        """Let go of what a session object holds of its own."""
+
     async def open(self) -> None:
         self._sessions: dict[str, Any] = {}
 
     async def close(self) -> None:
         for session in self._sessions.values():
-            session.close()
+            await self._end(session)
 
     def prepare(self, messages: Sequence[Message]) -> list[Message]:
         return list(messages)
@@ -42,8 +48,8 @@ class OpenAIAgents(Subject[Message]):
     async def fill_crowd(self, crowd: Sequence[tuple[str, Sequence[Message]]]) -> None:
         for conversation, messages in crowd:
             await self.fill(conversation, messages)
-            # Each session holds a connection; a thousand of them would exhaust the file handles.
-            self._sessions.pop(conversation).close()
+            # A session may hold a connection; a thousand of them would exhaust the file handles.
+            await self._end(self._sessions.pop(conversation))
 
     async def load(self, conversation: str) -> Sequence[Any]:
         items: list[Any] = await self._session(conversation).get_items()
@@ -55,5 +61,5 @@ class OpenAIAgents(Subject[Message]):
 
     def _session(self, conversation: str) -> Any:
         if conversation not in self._sessions:
-            self._sessions[conversation] = SQLiteSession(conversation, self.directory / "openai.db")
+            self._sessions[conversation] = self._begin(conversation)
         return self._sessions[conversation]

@@ -47,6 +47,5 @@ FIND = Workload(
         for step, label in (("list", f"list the newest {plan.listed} of an owner"), ("load", "load one"))
         for size in plan.crowds
     ),
-    baseline="raw-thread",
     fixtures=lambda plan: tuple(Fixture("crowd", size) for size in plan.crowds),
 )

@@ -57,5 +57,5 @@ IMPORTS = Workload(
         Measure("store_ms", "the package and its store", "ms", "less"),
         Measure("store_mb", "the package and its store", "MB", "less"),
     ),
-    baseline=None,
+    compared=False,
 )

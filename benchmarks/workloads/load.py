@@ -44,7 +44,6 @@ LOAD = Workload(
         Measure("all", f"all of {plan.load:,} events", "ms", "less"),
         Measure("newest", f"the newest {plan.newest}", "ms", "less"),
     ),
-    baseline="raw-thread",
     fixtures=_log,
 )
 COLD = Workload(
@@ -55,6 +54,5 @@ COLD = Workload(
         Measure("resume", f"open, load what is needed ({plan.load:,} events)", "ms", "less"),
         Measure("process", "the same from the start of the process", "ms", "less"),
     ),
-    baseline="raw-thread",
     fixtures=_log,
 )

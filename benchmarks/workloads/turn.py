@@ -81,7 +81,6 @@ TURN = Workload(
     lambda plan: tuple(
         Measure(f"turn_{size}", f"a turn at {size:,} events", "ms", "less") for size in plan.fill_sizes
     ),
-    baseline="raw",
     fixtures=_logs,
     writes=True,
 )
@@ -93,7 +92,6 @@ BYTES = Workload(
         Measure("grown", f"grown by {plan.grown_turns:,} turns", "×", "less"),
         Measure("filled", f"filled with {max(plan.fill_sizes):,} events", "×", "less"),
     ),
-    baseline="raw",
     fixtures=_largest,
     steady=True,
 )
