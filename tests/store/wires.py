@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
+QUIET_SECONDS = 0.5
 SSL_REQUEST = 80877103
 CANCEL_REQUEST = 80877102
 READY = b"Z\0\0\0\x05I"
@@ -91,6 +92,10 @@ class Wire:
             while (data := await server.read(1 << 16)) and not doomed.is_set():
                 if not self.silent:
                     client.write(data)
+            # An answer comes in pieces if it is about several statements.
+            with contextlib.suppress(TimeoutError):
+                while data:
+                    data = await asyncio.wait_for(server.read(1 << 16), QUIET_SECONDS)
 
 
 class Pooler:

@@ -111,10 +111,9 @@ async def send(connection: Any, *statements: bytes) -> list[Result]:
 class Session:
     """One transaction. It begins with its first statement, and ends with ``finish`` or when the work is done."""
 
-    def __init__(self, connection: Any, shown: str, timeout: float) -> None:
+    def __init__(self, connection: Any, shown: str) -> None:
         self._connection = connection
         self._shown = shown
-        self._timeout = timeout
         self._begun = False
         self.finished = False
 
@@ -130,8 +129,7 @@ class Session:
             return []
         first, self._begun = not self._begun, True
         with translated(self._shown):
-            async with asyncio.timeout(self._timeout):
-                results = await send(self._connection, *((BEGIN, *statements) if first else statements))
+            results = await send(self._connection, *((BEGIN, *statements) if first else statements))
         return results[1:] if first else results
 
     async def finish(self, *statements: bytes) -> list[Result]:
@@ -170,7 +168,7 @@ class Pool(Connections):
         """
 
         async def whole(connection: Any) -> T:
-            session = Session(connection, self._shown, self._timeout)
+            session = Session(connection, self._shown)
             done = await work(session)
             if not session.finished:
                 await session.finish()
