@@ -85,7 +85,7 @@ def main() -> int:
         results = runner.run(workloads, entries, plan)
     syncs = sorted(runner.syncs)
     facts = machine_facts() | {
-        "server": server.description if server else f"none, SQLite {sqlite_version}",
+        "database": server.description if server else f"SQLite {sqlite_version}",
         "holdfast": version("holdfast"),
         "store": given.store,
         "fdatasync": f"{median(syncs):.2f} ms (from {syncs[0]:.2f} to {syncs[-1]:.2f} over the run)",

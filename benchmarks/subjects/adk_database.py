@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from google.adk.sessions import DatabaseSessionService  # type: ignore[import-not-found]
@@ -14,9 +15,13 @@ from benchmarks.subjects.adk import Adk, date_events
 class AdkDatabase(Adk):
     """``DatabaseSessionService``, which its documentation names for databases, on a file."""
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        # Imports the driver, which is no part of opening; it connects later.
+        self._service = DatabaseSessionService(self._url())
+
     async def open(self) -> None:
         await super().open()
-        self._service = DatabaseSessionService(await self._url())
         await self._service.prepare_tables()
 
     async def fill(self, conversation: str, messages: Sequence[Any]) -> None:
@@ -27,7 +32,7 @@ class AdkDatabase(Adk):
             database.add_all([schema.StorageEvent.from_event(session, message) for message in messages])
             await database.commit()
 
-    async def _url(self) -> str:
+    def _url(self) -> str:
         return f"sqlite+aiosqlite:///{self.directory}/adk.db"
 
 
@@ -36,10 +41,13 @@ class AdkPostgres(AdkDatabase):
 
     driver: ClassVar[str] = "asyncpg"
 
-    async def _url(self) -> str:
-        place = Place.of(self.directory)
-        await place.prepare()
-        return place.sqlalchemy_url(self.driver)
+    async def open(self) -> None:
+        await self._place.prepare()
+        await super().open()
+
+    def _url(self) -> str:
+        self._place = Place.of(self.directory)
+        return self._place.sqlalchemy_url(self.driver)
 
 
 class AdkMySQL(AdkPostgres):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 from agents.extensions.memory import SQLAlchemySession  # type: ignore[import-not-found]
@@ -17,12 +18,16 @@ class OpenAIPostgres(OpenAIAgents):
 
     driver: ClassVar[str] = "asyncpg"
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._place = Place.of(directory)
+        # Imports the driver, which is no part of opening; it connects later.
+        self._engine = create_async_engine(self._place.sqlalchemy_url(self.driver))
+
     async def open(self) -> None:
         await super().open()
-        place = Place.of(self.directory)
-        await place.prepare()
-        self._engine = create_async_engine(place.sqlalchemy_url(self.driver))
-        if place.fresh:
+        if self._place.fresh:
+            await self._place.prepare()
             await self._create_tables()
 
     async def close(self) -> None:
