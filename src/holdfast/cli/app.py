@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated
+from contextlib import contextmanager, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Annotated, cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 import holdfast
 from holdfast import copying
-from holdfast.copying import Copied
-from holdfast.errors import HoldfastError
+from holdfast.copying import Copied, foreign, jsonl
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.ids import ConversationKey
 from holdfast.store import connect
 
 app = typer.Typer(
@@ -119,17 +123,138 @@ def copy(
         raise typer.Exit(1)
 
 
-async def _copy(source: str, target: str, owners: list[str] | None, resume: bool, at_once: int) -> Copied:
-    bar = Progress(
+@app.command()
+def export(
+    url: StoreArgument,
+    owner: Annotated[str, typer.Argument(help="Whose conversations.", show_default=False)],
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Which; all if none is given.", show_default=False),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="The file to write; standard output if not given.", show_default=False)
+    ] = None,
+) -> None:
+    """
+    Write conversations to a file, one JSON object a line, lossless.
+
+    holdfast export sqlite:///agents.db user-1 --to user-1.jsonl
+    """
+    with _clear_errors():
+        if to is not None and to.exists():
+            raise InvalidInput(f"{to} is there already; nothing was written")
+        with to.open("wb") if to is not None else nullcontext(sys.stdout.buffer) as file:
+            conversations, events = asyncio.run(_export(url, owner, ids, file))
+    _err.print(f"Exported {conversations:,} conversation(s) with {events:,} event(s).")
+
+
+async def _export(url: str, owner: str, ids: list[str] | None, file: IO[bytes]) -> tuple[int, int]:
+    async with connect(url) as store:
+        if ids:
+            keys = [ConversationKey(owner, id) for id in ids]
+        else:
+            keys = [header.key async for header in copying.conversations(store, [owner])]
+        with _bar("{task.completed:,.0f} of {task.total:,.0f} conversations") as bar:
+            events = 0
+            for key in bar.track(keys, description="exporting"):
+                events += await jsonl.export(store, key, file)
+        return len(keys), events
+
+
+class Format(StrEnum):
+    HOLDFAST = "holdfast"
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    CLAUDE_CODE = "claude-code"
+
+
+@app.command("import")
+def import_(
+    url: StoreArgument,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="The files to read.", show_default=False)
+    ],
+    format: Annotated[Format, typer.Option(help="What wrote them.")] = Format.HOLDFAST,
+    owner: Annotated[
+        str | None,
+        typer.Option(help="Whose they become; exports remember whose they were.", show_default=False),
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option(help="The conversation's id, of formats that have none.", show_default=False)
+    ] = None,
+) -> None:
+    """
+    Read conversations from files: exports, or what other programs kept.
+
+    A line that can't be read is named, and stops nothing else; the exit code is then 1. What is there already
+    is left as it is, so a file can be imported again.
+
+    holdfast import sqlite:///agents.db user-1.jsonl
+
+    holdfast import sqlite:///agents.db session.jsonl --format claude-code --owner user-1
+    """
+    with _clear_errors():
+        if format != Format.HOLDFAST and owner is None:
+            raise InvalidInput(f"a file of {format} does not say whose it is: give --owner")
+        if format == Format.HOLDFAST and id is not None:
+            raise InvalidInput("an export knows the ids of its conversations; --id is for other formats")
+        results = asyncio.run(_import(url, files, format, owner, id))
+    for file, imported in zip(files, results, strict=True):
+        for problem in imported.problems:
+            _err.print("[red]not imported:[/red]", end=" ")
+            _err.print(f"{file}:{problem.line}: {problem.reason}", markup=False)
+    there = sum(imported.unchanged for imported in results)
+    _out.print(
+        f"Imported {sum(imported.conversations for imported in results):,} conversation(s) with "
+        f"{sum(imported.events for imported in results):,} event(s)."
+        + (f" {there:,} were there already." if there else "")
+    )
+    if any(imported.problems for imported in results):
+        raise typer.Exit(1)
+
+
+async def _import(
+    url: str, files: list[Path], format: Format, owner: str | None, id: str | None
+) -> list[jsonl.Imported]:
+    results = []
+    async with connect(url) as store:
+        with _bar("{task.percentage:.0f} %") as bar:
+            for file in files:
+                task = bar.add_task(file.name, total=None)
+
+                def show(done: int, total: int, task: TaskID = task) -> None:
+                    bar.update(task, completed=done, total=total)
+
+                if format == Format.HOLDFAST:
+                    results.append(await jsonl.load(store, file, owner=owner, on_progress=show))
+                else:
+                    results.append(
+                        await foreign.load_foreign(
+                            store,
+                            file,
+                            cast(foreign.Format, format.value),
+                            owner=owner or "",
+                            id=id,
+                            on_progress=show,
+                        )
+                    )
+    return results
+
+
+def _bar(counted: str) -> Progress:
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} events"),
+        TextColumn(counted),
         TimeRemainingColumn(),
         console=_err,
         disable=not _err.is_terminal,
     )
+
+
+async def _copy(source: str, target: str, owners: list[str] | None, resume: bool, at_once: int) -> Copied:
     async with connect(source) as src, connect(target) as dst:
-        with bar:
+        with _bar("{task.completed:,.0f} of {task.total:,.0f} events") as bar:
             task = bar.add_task("counting conversations", total=None)
 
             def show(progress: copying.Progress) -> None:

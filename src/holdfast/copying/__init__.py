@@ -89,7 +89,7 @@ async def copy(
         raise InvalidInput(f"{target.url} can't be copied to itself")
     if at_once < 1:
         raise InvalidInput(f"at_once must be at least 1, not {at_once}")
-    waiting = [header async for header in _conversations(source, owners)]
+    waiting = [header async for header in conversations(source, owners)]
     run = _Run(source, target, resume, clock, waiting, on_progress)
     run.report()
     try:
@@ -101,7 +101,8 @@ async def copy(
     return Copied(run.copied, run.copied_events, run.unchanged, tuple(run.problems))
 
 
-async def _conversations(store: Store, owners: Collection[str] | None) -> AsyncIterator[Header]:
+async def conversations(store: Store, owners: Collection[str] | None = None) -> AsyncIterator[Header]:
+    """The conversations of these owners, or of all, without skipping any."""
     async for owner in _owners(store, owners):
         before = None
         while page := await store.headers(owner, order="created", before=before, limit=_PAGE):
