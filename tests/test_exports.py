@@ -9,7 +9,20 @@ import sys
 import pytest
 
 EXPORTS = {
-    "holdfast": {"__version__"},
+    "holdfast": {"__version__", "connect"},
+    "holdfast.audit": {"Audit", "AuditPolicy"},
+    "holdfast.calls": {"Answer", "Calls", "annotated", "card_notes", "expire"},
+    "holdfast.conversations": {
+        *("ARCHIVED", "Conversation", "ConversationInfo", "Conversations", "Format", "Listing"),
+        *("PurgeProgress", "Purged", "purge"),
+    },
+    "holdfast.hub": {"Hub", "connect"},
+    "holdfast.persistence": {
+        *("AgentPersistence", "AgentStates", "DisplayMessagePersistence", "DisplayMessages", "HookContext"),
+        *("Lifecycle", "PersistContext", "ResolvesToolResults", "SavesSyntheticMessages"),
+        *("SyntheticMessage", "ToolInfo", "ToolStatus", "quietly"),
+    },
+    "holdfast.scopes": {"ActorOf", "OwnerOf", "Scopes"},
     "holdfast.store": {
         *(
             "ABSENT",
@@ -24,6 +37,7 @@ EXPORTS = {
         ),
         *("Redact", "Rest", "SetHeader", "Store", "Tag", "Untag", "Wake", "connect"),
     },
+    "holdfast.sweeper": {"Sweeper"},
     "holdfast.views": {
         *("AgentState", "Logged", "Marks", "Page", "Price", "Row", "Rows", "Spent", "StateField"),
         *("StateFold", "Transcript", "Turn", "UsageFold", "bound", "logged", "page", "repair"),
@@ -59,8 +73,16 @@ def test_a_module_exports_what_it_should_and_no_more(module: str) -> None:
     assert all(hasattr(imported, name) for name in imported.__all__)
 
 
+def test_importing_holdfast_imports_nothing_else_until_it_is_asked_for() -> None:
+    code = "import sys, holdfast; print('msgspec' in sys.modules); holdfast.connect; print('msgspec' in sys.modules)"
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert printed.split() == ["False", "True"]
+
+
 def test_importing_holdfast_imports_nothing_that_is_optional() -> None:
-    code = "import holdfast.store, holdfast.store.sqlite, sys; print(*{m.split('.')[0] for m in sys.modules})"
+    code = "import holdfast.hub, holdfast.store.sqlite, sys; print(*{m.split('.')[0] for m in sys.modules})"
 
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

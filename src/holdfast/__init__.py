@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.hub import connect
+
+__all__ = ["__version__", "connect"]
 
 __version__ = "0.1.0"
+
+_LAZY = {"connect": "holdfast.hub"}
+
+
+def __getattr__(name: str) -> Any:
+    # Importing holdfast stays cheap: what it offers is loaded when it is first asked for.
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

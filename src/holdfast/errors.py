@@ -8,7 +8,9 @@ Every error that Holdfast raises on purpose.
     │   ├── InvalidKey             an owner, id or name breaks its rules
     │   ├── InvalidOp              an operation, or the way operations are combined
     │   ├── InvalidPayload         a value that is not JSON, with its path
+    │   ├── InvalidScope           no owner can be read from this scope
     │   └── TooLarge               more bytes than the store takes in one commit
+    │       └── MessageTooLarge    more bytes than this application takes in one message
     ├── NotFound                   no such conversation for this owner
     ├── AlreadyExists              a conversation of that key is there
     ├── Conflict                   somebody else was first; read again, then decide again
@@ -17,7 +19,7 @@ Every error that Holdfast raises on purpose.
     │   ├── StaleCall              the call is in another status, step, or past its expiry
     │   ├── StaleRecord            the record has another revision
     │   ├── StaleHeader            the header has another version
-    │   ├── Busy                   a call still runs, so the conversation can't rest
+    │   ├── Busy                   a call or an agent still runs
     │   ├── NoSuchEvent            the log has no such seq to redact
     │   └── TokenConflict          the token was used for other operations
     ├── StoreError                 the store itself
@@ -77,6 +79,26 @@ class TooLarge(InvalidInput):
             f"the commit carries {size:,} bytes and this store takes at most {limit:,}; "
             "split it, or keep large media outside the log"
         )
+
+
+class MessageTooLarge(TooLarge):
+    """More bytes than this application takes in one message, media included."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size, self.limit = size, limit
+        InvalidInput.__init__(
+            self,
+            f"the message has {size:,} bytes and at most {limit:,} are allowed here (max_message of "
+            "connect); nothing of it was stored",
+        )
+
+
+class InvalidScope(InvalidInput):
+    """No owner can be read from this scope. The text names its type only: a scope may hold secrets."""
+
+    def __init__(self, scope: object, why: str) -> None:
+        self.scope_type = type(scope).__name__
+        super().__init__(f"a scope of type {self.scope_type} {why}")
 
 
 class NotFound(HoldfastError):
@@ -151,11 +173,20 @@ class StaleHeader(Conflict):
 
 
 class Busy(Conflict):
-    """A call still runs on a server or in the background, so the conversation can't rest."""
+    """
+    Something still runs, so this can't be done now.
 
-    def __init__(self, key: ConversationKey, call_id: str) -> None:
+    ``call_id`` is the call because of which the conversation can't rest. Without one, an agent holds the
+    conversation's lease.
+    """
+
+    def __init__(self, key: ConversationKey, call_id: str | None = None) -> None:
         self.key, self.call_id = key, call_id
-        super().__init__(f"{key} can't rest: call {call_id!r} still runs; end or move it first")
+        super().__init__(
+            f"{key} is being worked on; try again when its agent rests, or stop it first"
+            if call_id is None
+            else f"{key} can't rest: call {call_id!r} still runs; end or move it first"
+        )
 
 
 class NoSuchEvent(Conflict):

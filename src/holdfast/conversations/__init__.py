@@ -1,0 +1,18 @@
+"""The scope-first door to conversations, and one that was opened."""
+
+from holdfast.conversations.conversation import Conversation, Format
+from holdfast.conversations.door import ARCHIVED, Conversations
+from holdfast.conversations.info import ConversationInfo, Listing, Purged
+from holdfast.conversations.retention import PurgeProgress, purge
+
+__all__ = [
+    "ARCHIVED",
+    "Conversation",
+    "ConversationInfo",
+    "Conversations",
+    "Format",
+    "Listing",
+    "PurgeProgress",
+    "Purged",
+    "purge",
+]

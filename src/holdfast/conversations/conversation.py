@@ -1,0 +1,314 @@
+"""One conversation in the hands of a loop of one's own: restore it, mirror what is new, summarise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, get_args
+from uuid import uuid4
+
+import msgspec
+
+from holdfast.conversations.folding import (
+    VIEW,
+    Folded,
+    beside,
+)
+from holdfast.conversations.info import ConversationInfo
+from holdfast.conversations.known import Known
+from holdfast.errors import InvalidInput, NotFound, SeqConflict, StaleRecord
+from holdfast.ids import ConversationKey
+from holdfast.model import (
+    MEDIA,
+    OPEN,
+    CallStatus,
+    Commit,
+    Compaction,
+    Message,
+    Outcome,
+    Payload,
+    Reset,
+    Retract,
+    Rewrite,
+    State,
+    Summary,
+    Text,
+    ToolResult,
+    Usage,
+)
+from holdfast.recording import opened, recorded
+from holdfast.store import MoveCall, Op, PutRecord, SetHeader, Store
+from holdfast.views import Logged, Turn
+from holdfast.views.formats import (
+    from_anthropic,
+    from_langchain,
+    from_openai,
+    from_responses,
+    stored,
+    to_anthropic,
+    to_langchain,
+    to_openai,
+    to_responses,
+)
+from holdfast.views.formats.common import Named
+
+__all__ = ["Conversation", "Format"]
+
+Format = Literal["openai", "responses", "anthropic", "langchain"]
+"""Whose message format: OpenAI's chat completions or responses, Anthropic's, LangChain's."""
+
+_READERS: Final[dict[Format, Callable[..., tuple[Turn, ...]]]] = {
+    "openai": from_openai,
+    "responses": from_responses,
+    "anthropic": from_anthropic,
+    "langchain": from_langchain,
+}
+_WRITERS: Final[dict[Format, Callable[..., Any]]] = {
+    "openai": to_openai,
+    "responses": to_responses,
+    "anthropic": to_anthropic,
+    "langchain": to_langchain,
+}
+_PAYLOADS = get_args(Payload)
+_VIEW_CHANGES = (Compaction, Rewrite, Retract, Reset)
+_ENDS: dict[Outcome, CallStatus] = {"ok": "completed", "cancelled": "cancelled"}
+
+
+class Conversation:
+    """
+    A conversation that was opened: what a model gets of it, and the way to go on.
+
+    It belongs to the caller that opened it and to one task at a time. Others may append to it meanwhile; what
+    they appended is there after the next ``append`` or ``refresh``.
+    """
+
+    def __init__(self, store: Store, key: ConversationKey, *, max_message: int | None = None) -> None:
+        self._store, self._key, self._max_message = store, key, max_message
+        self._format: Format | None = None
+        self._media: dict[str, bytes] = {}
+        self._known = Known()
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self._key.id
+
+    @property
+    def info(self) -> ConversationInfo | None:
+        """What is known of it beside its log; None if nothing was ever appended."""
+        return self._known.info
+
+    @property
+    def seq(self) -> int:
+        """The seq of the last event that is known here; 0 if there is none."""
+        return self._known.seq
+
+    @property
+    def state(self) -> State:
+        """Todos, metadata and open waits."""
+        return self._known.state.state
+
+    @property
+    def summary(self) -> Summary | None:
+        """The summary that a model reads: of those that are not undone, the one that reaches furthest."""
+        return self._known.summary
+
+    def transcript(self, format: Format | None = None) -> Any:
+        """
+        What a model gets: valid for every provider, whatever happened before.
+
+        In a ``format`` it is what that SDK takes (``anthropic``: the system prompt and the messages);
+        without one, the turns of ``holdfast.views``. A later ``append`` reads the same format.
+
+        Raises:
+            InvalidInput: There is no such format.
+        """
+        turns = self._known.transcript.turns
+        if format is None:
+            return turns
+        self._format = _check_format(format)
+        # An id that repeats or that a provider would refuse is sent as another, and comes back in a result.
+        sent = Named(turns)
+        for turn in sent.turns:
+            if isinstance(turn, Message) and turn.role == "assistant":
+                for call, id in sent.calls(turn):
+                    self._known.names.setdefault(id, call.call_id)
+        return _WRITERS[format](turns, media=self._media)
+
+    async def append(self, *items: object, format: Format | None = None, token: str | None = None) -> Commit:
+        """
+        Add to the conversation, in one commit that is durable when it returns.
+
+        An item is a reply or message of an SDK (as an object or as a dict), a text that the user said, or
+        a payload of ``holdfast.model``. A tool call gets a row, and its result closes it. The conversation is
+        made by its first append.
+
+        Args:
+            format: Whose messages these are; that of the last ``transcript`` if it is not given.
+            token: Makes a repetition safe: a token that was used before appends nothing.
+
+        Raises:
+            InvalidInput: An item can't be read, or changes what a model sees (use ``summarise``).
+            MessageTooLarge: An item has more bytes than the application takes.
+            NotFound: The conversation was deleted meanwhile.
+            StaleCall: A call whose result this is was answered, cancelled or expired meanwhile.
+            TokenConflict: The token was used for something else.
+        """
+        given = self._known.named(self._payloads(items, format, token))
+        if not given:
+            raise InvalidInput("there is nothing to append")
+        kept: list[Payload] = []
+        ops: list[Op] = []
+        for payload in given:
+            payload, added = recorded(payload, max_message=self._max_message)
+            kept.append(payload)
+            ops += added
+        still_open = await self._open_ones(given)
+        changes, still_open = _call_changes(given, still_open)
+        ops += changes
+        create = None if self.info is not None else SetHeader()
+        commit = await self._store.commit(self._key, ops, token=token, create=create)
+        for op in ops:
+            if isinstance(op, PutRecord) and op.collection == MEDIA:
+                self._media[op.key] = op.data
+        known = self._known
+        if self.info is not None and commit.seqs == tuple(range(known.seq + 1, known.seq + len(kept) + 1)):
+            for seq, payload in zip(commit.seqs, kept, strict=True):
+                known.apply(Logged(seq, commit.at, payload))
+            known.open = still_open
+        else:
+            # It is new, somebody else was here, or this was said before.
+            await self.refresh()
+        return commit
+
+    async def summarise(
+        self,
+        text: str,
+        *,
+        to_seq: int,
+        from_seq: int | None = None,
+        model: str | None = None,
+        usage: Usage | None = None,
+    ) -> Commit:
+        """
+        Let models read ``text`` instead of the events up to ``to_seq``. People still see those.
+
+        What was appended since is not touched, so nothing that comes in meanwhile is lost. Without
+        ``from_seq`` it begins after the system messages at the start.
+
+        Raises:
+            InvalidInput: There is no event ``to_seq``.
+            NotFound: There is no such conversation any more.
+            StaleRecord: What a model sees was changed meanwhile; decide again.
+        """
+        if type(to_seq) is not int or not 1 <= to_seq <= self.seq:
+            raise InvalidInput(f"there is no event {to_seq!r} to summarise up to; the log ends at {self.seq}")
+        first = self._known.after_system if from_seq is None else from_seq
+        base = self._known.view
+        summary = Compaction(base, first, to_seq, text, model, usage)
+        while True:
+            known = self._known
+            folded = Folded([*known.log, Logged(known.seq + 1, 0, summary)])
+            state = msgspec.structs.replace(self.state, seq=known.seq + 1)
+            ops: list[Op] = [
+                *recorded(summary, max_message=self._max_message)[1],
+                *beside(tail=folded.tail, marks=known.marks, state=state, view=base),
+            ]
+            try:
+                commit = await self._store.commit(self._key, ops, expect=known.seq)
+            except SeqConflict:
+                await self.refresh()
+                if self._known.view != base:
+                    raise StaleRecord(self._key, *VIEW) from None
+            else:
+                await self.refresh()
+                return commit
+
+    async def refresh(self) -> None:
+        """Read what others did since. A conversation that is gone is empty, and an append does not bring it back."""
+        try:
+            self._known = await Known.load(self._store, self._key)
+        except NotFound:
+            gone, self._known = self._known.info, Known()
+            self._known.info = gone
+            return
+        missing = stored(self._known.transcript.turns) - self._media.keys()
+        if missing:
+            found = await self._store.records(self._key, MEDIA, keys=missing)
+            self._media.update((record.key, record.data) for record in found)
+
+    def _payloads(self, items: Iterable[object], format: Format | None, token: str | None) -> list[Payload]:
+        ids = _ids(token)
+        found: list[Payload] = []
+        for item in items:
+            if isinstance(item, str):
+                found.append(Message(ids(), "user", (Text(item),)))
+            elif isinstance(item, _VIEW_CHANGES):
+                raise InvalidInput(
+                    f"a {type(item).__name__} changes what a model sees and is not appended; use summarise or rewind"
+                )
+            elif isinstance(item, _PAYLOADS):
+                found.append(item)
+            else:
+                found += self._read(item, format or self._format, ids)
+        return found
+
+    def _read(self, item: object, format: Format | None, ids: Callable[[], str]) -> Sequence[Payload]:
+        if format is None:
+            raise InvalidInput(
+                f"a {type(item).__name__} can be of any provider; say whose with append(…, format='openai')"
+            )
+        several = isinstance(item, (list, tuple))
+        return _READERS[_check_format(format)](item if several else [item], ids=ids)
+
+    async def _open_ones(self, payloads: Sequence[Payload]) -> set[str]:
+        """The calls that are open as far as this knows; those that it does not know of are looked up."""
+        own = {call.call_id for p in payloads if isinstance(p, Message) for call in p.calls}
+        asked = {p.call_id for p in payloads if isinstance(p, ToolResult)}
+        unknown = asked - own - self._known.open
+        if not unknown or self.info is None:
+            return set(self._known.open)
+        found = await self._store.calls(self._key, status=OPEN, call_ids=unknown)
+        return self._known.open | {call.call_id for call in found}
+
+
+def _check_format(format: Format) -> Format:
+    if format not in _READERS:
+        raise InvalidInput(f"no format {format!r}; there are {', '.join(_READERS)}")
+    return format
+
+
+def _ids(token: str | None) -> Callable[[], str]:
+    """Ids of new messages. With a token they are made from it, so that a repetition has the same ones."""
+    if token is None:
+        return lambda: f"msg_{uuid4().hex}"
+    number = iter(range(1, 1_000_000))
+    return lambda: f"{token}/{next(number)}"
+
+
+def _call_changes(payloads: Sequence[Payload], still_open: set[str]) -> tuple[list[Op], set[str]]:
+    """
+    What these do to the rows of calls, and which calls are open then. A commit changes a call once.
+
+    A call whose result comes along is opened as completed. For one that failed already there is no row to open
+    it as: the log says what became of it.
+    """
+    outcomes = {p.call_id: p.outcome for p in payloads if isinstance(p, ToolResult)}
+    ops: list[Op] = []
+    now_open = set(still_open)
+    for call in (call for p in payloads if isinstance(p, Message) for call in opened(p)):
+        outcome = outcomes.pop(call.call_id, "detached")
+        if outcome == "ok":
+            ops.append(msgspec.structs.replace(call, status="completed"))
+        elif outcome == "detached":
+            ops.append(call)
+            if call.status in OPEN:
+                now_open.add(call.call_id)
+    for call_id, outcome in outcomes.items():
+        if call_id not in still_open:
+            continue
+        if outcome == "detached":
+            ops.append(MoveCall(call_id, "executing", frozenset(("pending", "executing"))))
+            continue
+        ops.append(MoveCall(call_id, _ENDS.get(outcome, "failed"), frozenset(OPEN)))
+        now_open.discard(call_id)
+    return ops, now_open
