@@ -161,7 +161,7 @@ class Report:
         slow = [entry for entry in self._entries if entry.slow]
         plan = self._plan
         yield f"- Sizes: W1 {plan.appends:,} appends, W2 {plan.each:,} each, W3 blocks of {plan.block} turns."
-        if self._grows:
+        if self._grows and any(workload.name == "W3" for workload in self._workloads):
             yield "- W3 goes on with the same logs in each round, so they grow by some hundred events."
         if capped:
             plan = self._plan.capped("peer", slow=False)

