@@ -32,7 +32,7 @@ fix: $(VENV)/.ready ## Format and mend what ruff can mend.
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(VENV)/.ready ## Measure against the raw driver and peers: make bench STORE=sqlite
+bench: $(VENV)/.ready ## Measure against the raw driver and peers: make bench STORE=sqlite|postgres|mysql|redis|objects
 	$(BIN)/python -m benchmarks --store $(STORE) $(ARGS)
 
 .PHONY: torture
