@@ -15,7 +15,7 @@ from holdfast.calls import annotated, card_notes
 from holdfast.clock import Clock, microseconds, system_clock
 from holdfast.conversations import branching, retention
 from holdfast.conversations.conversation import Conversation
-from holdfast.conversations.folding import VIEW, read_marks, whole_log
+from holdfast.conversations.folding import VIEW, read_marks, whole_log, without_row
 from holdfast.conversations.info import ConversationInfo, Listing, Purged, cursor_of, place_of
 from holdfast.conversations.retention import PurgeProgress
 from holdfast.errors import NotFound
@@ -267,10 +267,14 @@ class Conversations:
                 break
             # Not every event has a row: look further back for as many as were asked for.
             wanted *= 2
-        cards = [row.content.call_id for row in shown.rows if isinstance(row.content, CallContent)]
+        cards = {c.call_id: c.status for row in shown.rows if isinstance(c := row.content, CallContent)}
         if not cards:
             return shown
-        shown = page(events, await self._store.calls(key, call_ids=cards), marks, before=before, limit=limit)
+        calls = await self._store.calls(key, call_ids=cards)
+        # A call that came with its result, or that a fork inherited, may have no row: the log knows.
+        open_cards = {call_id for call_id, status in cards.items() if status == "pending"}
+        calls += await without_row(self._store, key, open_cards - {c.call_id for c in calls}, events[-1].seq)
+        shown = page(events, calls, marks, before=before, limit=limit)
         notes = await card_notes(self._store, key, cards)
         return Page(tuple(annotated(row, notes) for row in shown.rows), shown.older)
 
