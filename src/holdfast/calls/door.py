@@ -16,7 +16,7 @@ import msgspec
 from holdfast.calls.cards import CARDS
 from holdfast.calls.results import result_of
 from holdfast.errors import InvalidInput, StaleCall, StaleRecord
-from holdfast.ids import ConversationKey
+from holdfast.ids import ConversationKey, check_name
 from holdfast.model import (
     JSON,
     OPEN,
@@ -364,6 +364,7 @@ class Calls:
         await self._store.commit(key, ops)
 
     async def _find(self, key: ConversationKey, call_id: str) -> Call | None:
+        check_name("call id", call_id)
         found = await self._store.calls(key, call_ids=(call_id,))
         return found[0] if found else None
 
