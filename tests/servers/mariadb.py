@@ -53,7 +53,7 @@ class MariaDB(Server):
             f"--pid-file={folder}/pid",
             f"--tmpdir={folder}",
         ]
-        size = ["--innodb-buffer-pool-size=64M", "--max-connections=300", "--max-allowed-packet=128M"]
+        size = ["--innodb-buffer-pool-size=512M", "--max-connections=300", "--max-allowed-packet=128M"]
         sync = [] if self.durable else ["--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite"]
         return [
             f"{self._root}/usr/sbin/mariadbd",

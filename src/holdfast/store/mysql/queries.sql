@@ -144,11 +144,11 @@ FROM {p}conversations c JOIN {p}profiles p ON p.conversation = c.pk
 WHERE c.place = :place
 
 -- name: events
-SELECT e.seq, e.type, e.data, e.at, e.id
-FROM {p}conversations c
-LEFT JOIN {p}events e ON e.conversation = c.pk AND e.seq > :after AND e.seq < :before
-WHERE c.place = :place
-ORDER BY e.seq DESC LIMIT :limit
+(SELECT e.seq, e.type, e.data, e.at, e.id FROM {p}events e
+WHERE e.conversation = (SELECT pk FROM {p}conversations WHERE place = :place)
+    AND e.seq > :after AND e.seq < :before
+ORDER BY e.seq DESC LIMIT :limit)
+UNION ALL SELECT NULL, NULL, NULL, NULL, NULL FROM {p}conversations WHERE place = :place
 
 -- name: texts
 SELECT e.seq, e.search, e.data
@@ -166,22 +166,20 @@ WHERE c.place = :place
 ORDER BY k.opened_by, k.place
 
 -- name: records
-SELECT c.pk, r.collection, r.`key`, r.data, r.revision
-FROM {p}conversations c
-LEFT JOIN {p}records r ON r.conversation = c.pk AND r.collection = :collection
+(SELECT r.conversation, r.collection, r.`key`, r.data, r.revision FROM {p}records r
+WHERE r.conversation = (SELECT pk FROM {p}conversations WHERE place = :place) AND r.collection = :collection
     AND r.`key` >= :first AND r.`key` > :after
     AND (:before IS NULL OR r.`key` < :before) AND (:until IS NULL OR r.`key` < :until)
-WHERE c.place = :place
-ORDER BY r.`key` LIMIT :limit
+ORDER BY r.`key` LIMIT :limit)
+UNION ALL SELECT pk, NULL, NULL, NULL, NULL FROM {p}conversations WHERE place = :place
 
 -- name: records_reversed
-SELECT c.pk, r.collection, r.`key`, r.data, r.revision
-FROM {p}conversations c
-LEFT JOIN {p}records r ON r.conversation = c.pk AND r.collection = :collection
+(SELECT r.conversation, r.collection, r.`key`, r.data, r.revision FROM {p}records r
+WHERE r.conversation = (SELECT pk FROM {p}conversations WHERE place = :place) AND r.collection = :collection
     AND r.`key` >= :first AND r.`key` > :after
     AND (:before IS NULL OR r.`key` < :before) AND (:until IS NULL OR r.`key` < :until)
-WHERE c.place = :place
-ORDER BY r.`key` DESC LIMIT :limit
+ORDER BY r.`key` DESC LIMIT :limit)
+UNION ALL SELECT pk, NULL, NULL, NULL, NULL FROM {p}conversations WHERE place = :place
 
 -- name: records_by_key
 SELECT c.pk, r.collection, r.`key`, r.data, r.revision

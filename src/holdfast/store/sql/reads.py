@@ -36,7 +36,7 @@ class Reads:
         rows = await self._of(
             key, self._q.events, after=bounded(after), before=bounded(before), limit=bounded(limit)
         )
-        return [Event(*row) for row in reversed(rows) if row[0] is not None]
+        return sorted((Event(*row) for row in rows if row[0] is not None), key=lambda event: event.seq)
 
     async def calls(
         self, key: ConversationKey, status: Collection[CallStatus] | None, call_ids: Collection[str] | None
@@ -69,7 +69,7 @@ class Reads:
             before=before,
             limit=bounded(limit),
         )
-        return _records(rows)
+        return sorted(_records(rows), key=lambda record: record.key, reverse=reverse)
 
     async def texts(self, key: ConversationKey, after: int, before: int | None) -> dict[int, str]:
         rows = await self._of(key, self._q.texts, after=bounded(after), before=bounded(before))
