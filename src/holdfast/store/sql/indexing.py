@@ -30,7 +30,8 @@ class TextIndex(ABC):
             # What is committed while we work is for the next time.
             goals = {row[0]: row[3] for row in marked}
             while behind := [row for row in marked if row[2] <= goals[row[0]]]:
-                await self._index(behind)
+                # While the server writes one half, the words of the other are made here.
+                await asyncio.gather(*(self._index(half) for half in (behind[::2], behind[1::2]) if half))
                 marked = await self._marked(owner, list(goals), 0)
             after = max(goals, default=0)
 
