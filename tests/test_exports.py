@@ -14,7 +14,7 @@ EXPORTS = {
     "holdfast.calls": {"Answer", "Calls", "annotated", "card_notes", "expire"},
     "holdfast.conversations": {
         *("ARCHIVED", "Conversation", "ConversationInfo", "Conversations", "Format", "Listing"),
-        *("PurgeProgress", "Purged", "purge"),
+        *("PurgeProgress", "Purged"),
     },
     "holdfast.hub": {"Hub", "connect"},
     "holdfast.persistence": {
@@ -38,6 +38,10 @@ EXPORTS = {
         *("Redact", "Rest", "SetHeader", "Store", "Tag", "Untag", "Wake", "connect"),
     },
     "holdfast.sweeper": {"Sweeper"},
+    "holdfast.testing": {
+        *("AgentPersistenceConformance", "ConversationConformance", "DisplayMessagePersistenceConformance"),
+        *("FakeClock", "PersistenceConformance", "StoreConformance", "StoreKit", "StoreMaker"),
+    },
     "holdfast.views": {
         *("AgentState", "Logged", "Marks", "Page", "Price", "Row", "Rows", "Spent", "StateField"),
         *("StateFold", "Transcript", "Turn", "UsageFold", "bound", "logged", "page", "repair"),

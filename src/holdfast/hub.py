@@ -40,7 +40,7 @@ class Hub:
         check_number("max_message", max_message, least=1)
         self.store = store
         self._scopes = Scopes(owner_of, actor_of, unscoped=unscoped)
-        self._max_message = max_message
+        self._max_message, self._clock = max_message, clock
         self.conversations = Conversations(store, self._scopes, clock=clock, max_message=max_message)
         self.calls = Calls(store, self._scopes, max_message=max_message)
         self.audit = Audit(store, self._scopes, audit, clock=clock)
@@ -57,7 +57,9 @@ class Hub:
             InvalidScope: The scope can't be read.
             InvalidKey: The id is not 1 to 1,024 bytes of UTF-8 without NUL.
         """
-        conversation = Conversation(self.store, self._scopes.key(scope, id), max_message=self._max_message)
+        conversation = Conversation(
+            self.store, self._scopes.key(scope, id), max_message=self._max_message, clock=self._clock
+        )
         await conversation.refresh()
         return conversation
 

@@ -171,6 +171,25 @@ async def test_a_second_click_does_not_answer_the_next_question(hub: Hub) -> Non
     assert (second.step, await status(hub)) == (2, "interrupted")
 
 
+async def test_a_wait_is_numbered_as_its_row_is_whoever_came_between(hub: Hub) -> None:
+    """L25: a step is what an answer names, so log and row must agree on it."""
+    await a_call(hub)
+    read = hub.store.calls
+
+    async def slow(*args: Any, **kwargs: Any) -> Any:
+        found = await read(*args, **kwargs)
+        hub.store.calls = read  # type: ignore[method-assign]
+        await hub.calls.interrupt("ada", "c-1", "m1/0")
+        await hub.calls.record_decision("ada", "c-1", "m1/0", "approve", step=1)
+        return found
+
+    hub.store.calls = slow  # type: ignore[method-assign]
+    with pytest.raises(StaleCall):
+        await hub.calls.interrupt("ada", "c-1", "m1/0")
+
+    assert await status(hub) == "pending"
+
+
 async def test_only_the_decisions_that_are_listed_are_taken(hub: Hub) -> None:
     """S33, S34"""
     await a_call(hub)

@@ -15,7 +15,7 @@ from openai.types.chat import ChatCompletion
 from tests.conversations.taps import committed_bytes, tapped
 
 import holdfast
-from holdfast.errors import InvalidInput, MessageTooLarge, StaleCall, StaleRecord, TokenConflict
+from holdfast.errors import Busy, InvalidInput, MessageTooLarge, StaleCall, StaleRecord, TokenConflict
 from holdfast.hub import Hub
 from holdfast.model import (
     Compaction,
@@ -229,6 +229,21 @@ async def test_the_same_message_twice_is_one_event(hub: Hub) -> None:
     await conversation.append(hi, Message("m2", "user", (Text("there"),)))
 
     assert [turn.text for turn in conversation.transcript()] == ["Hi", "there"]
+
+
+async def test_a_message_is_not_put_under_the_feet_of_a_working_agent(hub: Hub, clock: FakeClock) -> None:
+    await hub.conversations.create("ada", "c-1", agent="guide")
+    conversation = await hub.open("ada", "c-1")
+    lease = await hub.store.acquire(conversation._key, "worker", ttl=60)
+    assert lease is not None
+
+    with pytest.raises(Busy, match="is being worked on"):
+        await conversation.append("Hi")
+    await conversation.append(StatePatch(set={"a": 1}))
+    clock.advance(seconds=60)
+    await conversation.append("Hi")
+
+    assert conversation.seq == 2
 
 
 async def test_an_append_that_failed_leaves_nothing_behind(hub: Hub) -> None:

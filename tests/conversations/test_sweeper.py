@@ -101,6 +101,25 @@ async def test_a_sweeper_that_was_overtaken_by_a_new_expiry_leaves_the_call(
     assert await results(hub) == []
 
 
+async def test_a_sweeper_closes_the_wait_that_it_saw_and_not_the_next_one(hub: Hub, clock: FakeClock) -> None:
+    """L25: the call was answered in time and waits anew."""
+    await waiting(hub)
+    clock.advance(seconds=60)
+    found = await hub.store.due()
+    clock.advance(seconds=-1)
+    await hub.calls.record_decision("ada", "c-1", "m1/0", "approve", step=1)
+    await hub.calls.interrupt("ada", "c-1", "m1/0", expires_in=1)
+    clock.advance(seconds=1)
+
+    async def due(*, limit: int = 100) -> list[Call]:
+        return found
+
+    hub.store.due = due  # type: ignore[method-assign]
+
+    assert await Sweeper(hub.store).sweep() == []
+    assert await results(hub) == []
+
+
 async def test_an_answer_and_an_expiry_that_race_have_one_winner(hub: Hub, clock: FakeClock) -> None:
     """L25"""
     await waiting(hub)

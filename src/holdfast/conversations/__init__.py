@@ -3,7 +3,7 @@
 from holdfast.conversations.conversation import Conversation, Format
 from holdfast.conversations.door import ARCHIVED, Conversations
 from holdfast.conversations.info import ConversationInfo, Listing, Purged
-from holdfast.conversations.retention import PurgeProgress, purge
+from holdfast.conversations.retention import PurgeProgress
 
 __all__ = [
     "ARCHIVED",
@@ -14,5 +14,4 @@ __all__ = [
     "Listing",
     "PurgeProgress",
     "Purged",
-    "purge",
 ]

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
+from holdfast.clock import Clock, system_clock
 from holdfast.conversations.folding import (
     VIEW,
     Folded,
@@ -15,7 +16,7 @@ from holdfast.conversations.folding import (
 )
 from holdfast.conversations.info import ConversationInfo
 from holdfast.conversations.known import Known
-from holdfast.errors import InvalidInput, NotFound, SeqConflict, StaleRecord
+from holdfast.errors import Busy, InvalidInput, NotFound, SeqConflict, StaleRecord
 from holdfast.ids import ConversationKey
 from holdfast.model import (
     MEDIA,
@@ -81,8 +82,15 @@ class Conversation:
     they appended is there after the next ``append`` or ``refresh``.
     """
 
-    def __init__(self, store: Store, key: ConversationKey, *, max_message: int | None = None) -> None:
-        self._store, self._key, self._max_message = store, key, max_message
+    def __init__(
+        self,
+        store: Store,
+        key: ConversationKey,
+        *,
+        max_message: int | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._store, self._key, self._max_message, self._clock = store, key, max_message, clock
         self._format: Format | None = None
         self._media: dict[str, bytes] = {}
         self._known = Known()
@@ -150,6 +158,7 @@ class Conversation:
             InvalidInput: An item can't be read, or changes what a model sees (use ``summarise``).
             MessageTooLarge: An item has more bytes than the application takes.
             NotFound: The conversation was deleted meanwhile.
+            Busy: An agent works on it, and would not see the message.
             StaleCall: A call whose result this is was answered, cancelled or expired meanwhile.
             TokenConflict: The token was used for something else.
         """
@@ -165,6 +174,7 @@ class Conversation:
         still_open = await self._open_ones(given)
         changes, still_open = _call_changes(given, still_open)
         ops += changes
+        await self._check_free(given)
         create = None if self.info is not None else SetHeader()
         commit = await self._store.commit(self._key, ops, token=token, create=create)
         for op in ops:
@@ -259,6 +269,15 @@ class Conversation:
             )
         several = isinstance(item, (list, tuple))
         return _READERS[_check_format(format)](item if several else [item], ids=ids)
+
+    async def _check_free(self, payloads: Sequence[Payload]) -> None:
+        # Only a conversation that belongs to an agent can be held by one: the others are not asked again.
+        if self.info is None or not self.info.agent:
+            return
+        if any(isinstance(payload, Message) for payload in payloads):
+            lease = (await self._store.header(self._key)).lease
+            if lease is not None and lease.until > self._clock():
+                raise Busy(self._key)
 
     async def _open_ones(self, payloads: Sequence[Payload]) -> set[str]:
         """The calls that are open as far as this knows; those that it does not know of are looked up."""
