@@ -81,6 +81,7 @@ class Groups:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._busy = 0
+        self._fresh = 0
         self._crowded = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -137,6 +138,7 @@ class Groups:
 
     def _start_writer(self) -> None:
         self._enter()
+        self._fresh += 1
         task = asyncio.get_running_loop().create_task(self._run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -154,6 +156,7 @@ class Groups:
             self._idle.set()
 
     async def _run(self) -> None:
+        self._fresh -= 1
         try:
             while group := self._take():
                 await self._write_group(group)
@@ -175,7 +178,9 @@ class Groups:
         group: list[_Waiting] = []
         size = 0
         free = self._writers - self._busy
-        most = min(MAX_COMMITS, max(FEW, -(-len(self._ready) // (free + 1))))
+        # What is ready is shared with writers that could start, and with those that just did.
+        hands = free + self._fresh + 1
+        most = min(MAX_COMMITS, max(FEW, -(-len(self._ready) // hands)))
         while self._ready and len(group) < most and size < MAX_BYTES:
             key = next(iter(self._ready))
             del self._ready[key]
