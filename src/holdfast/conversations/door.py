@@ -121,7 +121,8 @@ class Conversations:
             place = until if place is None else min(place, until)
         wanted = dict(metadata or {})
         found: list[Header] = []
-        while headers := await self._store.headers(owner, before=place, limit=_PAGE):
+        size = min(limit + 1, _PAGE)
+        while headers := await self._store.headers(owner, before=place, limit=size):
             for header in headers:
                 if header.activity <= since:
                     return Listing(tuple(map(ConversationInfo.of, found)))
@@ -130,7 +131,7 @@ class Conversations:
                 if len(found) == limit:
                     return Listing(tuple(map(ConversationInfo.of, found)), cursor_of(found[-1]))
                 found.append(header)
-            place = (headers[-1].activity, headers[-1].key.id)
+            place, size = (headers[-1].activity, headers[-1].key.id), _PAGE
         return Listing(tuple(map(ConversationInfo.of, found)))
 
     async def rename(self, scope: object, id: str, title: str) -> ConversationInfo:
