@@ -103,13 +103,17 @@ async def test_many_commits_do_not_wait_for_a_group_that_is_being_written() -> N
 
 async def test_many_commits_that_come_at_once_are_shared_by_the_writers() -> None:
     server = Server(writers=2)
+    before = await server.commit_all(*(a_change(f"{n}") for n in range(3)))
     server.gate.set()
-    await asyncio.gather(*await server.commit_all(*(a_change(f"{n}") for n in range(3))))
+    await asyncio.gather(*before)
+    server.gate.clear()
     server.groups.clear()
 
-    await asyncio.gather(*await server.commit_all(*(a_change(f"{n}") for n in range(MAX_COMMITS))))
+    tasks = await server.commit_all(*(a_change(f"{n}") for n in range(MAX_COMMITS)))
 
     assert [len(group) for group in server.groups] == [MAX_COMMITS // 2] * 2
+    server.gate.set()
+    await asyncio.gather(*tasks)
 
 
 async def test_a_commit_that_comes_when_a_writer_has_just_finished_is_written() -> None:
