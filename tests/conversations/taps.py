@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.conversations import Conversation
 from holdfast.store import Store
 from holdfast.store.change import Change
 
@@ -46,3 +47,8 @@ def tapped(store: Store) -> list[tuple[str, Any, Any]]:
 
         setattr(store, name, noted(name, function))
     return calls
+
+
+def turns(conversation: Conversation) -> Any:
+    """What a model gets, for tests that know what stands there."""
+    return conversation.transcript()

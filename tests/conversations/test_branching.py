@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.conversations.taps import turns
 
 from holdfast.errors import AlreadyExists, Busy, InvalidInput, NotFound, SeqConflict, StaleRecord
 from holdfast.hub import Hub
@@ -34,8 +35,8 @@ def asks(id: str, *calls: str) -> Message:
 
 
 async def texts(hub: Hub, id: str) -> list[str]:
-    turns = (await hub.open("ada", id)).transcript()
-    return [turn.text if isinstance(turn, Message) else turn.outcome for turn in turns]
+    found = turns(await hub.open("ada", id))
+    return [turn.text if isinstance(turn, Message) else turn.outcome for turn in found]
 
 
 async def log(hub: Hub, id: str) -> list[Any]:
@@ -75,7 +76,7 @@ async def test_a_fork_closes_what_was_open(hub: Hub) -> None:
     await hub.conversations.fork("ada", "c-1", at=4, new_id="fork")
 
     fork = await hub.open("ada", "fork")
-    _, *results = fork.transcript()
+    _, *results = turns(fork)
     assert [(r.call_id, r.outcome) for r in results] == [
         ("done", "ok"),
         ("never", "cancelled"),
@@ -105,7 +106,7 @@ async def test_a_fork_keeps_the_summary_the_media_and_the_state_of_its_point(hub
     assert fork.summary.text == "one and two"
     assert [todo.content for todo in fork.state.todos] == ["a"]
     assert "base64" in str(fork.transcript("openai"))
-    assert len(stored(fork.transcript())) == 1
+    assert len(stored(turns(fork))) == 1
 
 
 async def test_a_rewind_shows_what_was_there_and_keeps_what_came_after(hub: Hub) -> None:
@@ -162,7 +163,7 @@ async def test_no_call_is_open_after_a_rewind_and_what_happened_stays(hub: Hub) 
 
     await hub.conversations.rewind("ada", "c-1", 3)
 
-    _, _, *results = (await hub.open("ada", "c-1")).transcript()
+    _, _, *results = turns(await hub.open("ada", "c-1"))
     assert [(r.call_id, r.outcome) for r in results] == [("done", "ok"), ("open", "cancelled")]
     assert {c.call_id: c.status for c in await hub.calls.list("ada", "c-1")} == {
         "done": "completed",
@@ -221,11 +222,11 @@ async def test_any_cut_of_a_busy_log_gives_a_valid_fork_and_rewind(hub: Hub) -> 
         await hub.conversations.fork("ada", "c-1", at=at, new_id=f"fork-{at}")
         await hub.conversations.fork("ada", "c-1", new_id=f"back-{at}")
         await hub.conversations.rewind("ada", f"back-{at}", at)
-        forked = (await hub.open("ada", f"fork-{at}")).transcript()
-        rewound = (await hub.open("ada", f"back-{at}")).transcript()
-        for turns in (forked, rewound):
-            made = [call.call_id for turn in turns if isinstance(turn, Message) for call in turn.calls]
-            assert made == [turn.call_id for turn in turns if isinstance(turn, ToolResult)]
+        forked = turns(await hub.open("ada", f"fork-{at}"))
+        rewound = turns(await hub.open("ada", f"back-{at}"))
+        for found in (forked, rewound):
+            made = [call.call_id for turn in found if isinstance(turn, Message) for call in turn.calls]
+            assert made == [turn.call_id for turn in found if isinstance(turn, ToolResult)]
         assert forked == rewound
         whole = await hub.store.events((await hub.open("ada", f"back-{at}"))._key)
         assert len(whole) > last

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from tests.conversations.taps import turns
 
 from holdfast.errors import InvalidInput, MessageTooLarge, StaleCall
 from holdfast.hub import Hub
@@ -222,7 +223,7 @@ async def test_a_rejection_tells_the_model_why(hub: Hub) -> None:
 
     await hub.calls.record_decision("ada", "c-1", "m1/0", "reject", step=1, reason="Too dear.")
 
-    [_, result] = (await hub.open("ada", "c-1")).transcript()
+    [_, result] = turns(await hub.open("ada", "c-1"))
     assert (result.outcome, result.parts[0].text) == ("rejected", "A person said: Too dear.")
 
 

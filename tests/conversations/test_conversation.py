@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from anthropic.types import Message as AnthropicMessage
 from openai.types.chat import ChatCompletion
-from tests.conversations.taps import committed_bytes, tapped
+from tests.conversations.taps import committed_bytes, tapped, turns
 
 import holdfast
 from holdfast.errors import Busy, InvalidInput, MessageTooLarge, StaleCall, StaleRecord, TokenConflict
@@ -122,7 +122,7 @@ async def test_a_result_of_a_call_that_another_process_opened_closes_it(hub: Hub
     await mine.append(ToolResult("m2/0", "ok", (Text("HF101"),)))
 
     assert [call.status for call in await hub.calls.list("ada", "c-1")] == ["completed"]
-    assert mine.transcript() == (await hub.open("ada", "c-1")).transcript()
+    assert turns(mine) == turns(await hub.open("ada", "c-1"))
 
 
 async def test_a_result_for_a_call_that_was_answered_meanwhile_is_stale(hub: Hub) -> None:
@@ -135,7 +135,7 @@ async def test_a_result_for_a_call_that_was_answered_meanwhile_is_stale(hub: Hub
         await conversation.append(ToolResult("m1/0", "ok"))
 
     await conversation.refresh()
-    assert [turn.outcome for turn in conversation.transcript()[1:]] == ["cancelled"]
+    assert [turn.outcome for turn in turns(conversation)[1:]] == ["cancelled"]
 
 
 async def test_replies_of_the_sdks_are_taken_as_they_are(hub: Hub) -> None:
@@ -174,7 +174,7 @@ async def test_replies_of_the_sdks_are_taken_as_they_are(hub: Hub) -> None:
     conversation.transcript(format="anthropic")
     await conversation.append(anthropic)
 
-    assert [turn.text for turn in conversation.transcript()] == ["From OpenAI"] * 2 + ["From Anthropic"]
+    assert [turn.text for turn in turns(conversation)] == ["From OpenAI"] * 2 + ["From Anthropic"]
     assert (await hub.conversations.usage("ada", "c-1")).total.output_tokens == 4
 
 
@@ -187,7 +187,7 @@ async def test_a_transcript_comes_in_each_format_and_goes_back_in_it(hub: Hub, f
     other = await hub.open("ada", "c-2")
     await other.append(sent[1] if format == "anthropic" else sent, format=format)
 
-    assert [(turn.role, turn.text) for turn in other.transcript()] == [("user", "Hi"), ("assistant", "Hello")]
+    assert [(turn.role, turn.text) for turn in turns(other)] == [("user", "Hi"), ("assistant", "Hello")]
     if format != "langchain":  # whose messages carry our ids
         assert other.transcript(format) == sent
 
@@ -199,11 +199,11 @@ async def test_what_others_append_is_there_after_the_next_append(hub: Hub) -> No
     await theirs.append("two")
     await mine.append("three")
 
-    assert [turn.text for turn in mine.transcript()] == ["one", "two", "three"]
+    assert [turn.text for turn in turns(mine)] == ["one", "two", "three"]
     await asyncio.gather(*(c.append(f"more {n}") for n, c in enumerate([mine, theirs])))
     await mine.refresh()
     await theirs.refresh()
-    assert mine.transcript() == theirs.transcript()
+    assert turns(mine) == turns(theirs)
     assert mine.seq == 5
 
 
@@ -228,7 +228,7 @@ async def test_the_same_message_twice_is_one_event(hub: Hub) -> None:
     await conversation.append(hi)
     await conversation.append(hi, Message("m2", "user", (Text("there"),)))
 
-    assert [turn.text for turn in conversation.transcript()] == ["Hi", "there"]
+    assert [turn.text for turn in turns(conversation)] == ["Hi", "there"]
 
 
 async def test_a_message_is_not_put_under_the_feet_of_a_working_agent(hub: Hub, clock: FakeClock) -> None:
@@ -244,6 +244,34 @@ async def test_a_message_is_not_put_under_the_feet_of_a_working_agent(hub: Hub, 
     await conversation.append("Hi")
 
     assert conversation.seq == 2
+
+
+async def test_a_turn_that_is_delivered_twice_is_one_turn(hub: Hub) -> None:
+    """L4: by the process that sent it, and by one that never heard that it arrived."""
+    asks = Message("m1", "assistant", (Text("Hm"), ToolCall("m1/0", "find"), ToolCall("m1/1", "find")))
+    turn = (asks, ToolResult("m1/0", "ok", (Text("HF101"),)))
+    first, late = await hub.open("ada", "c-1"), await hub.open("ada", "c-1")
+
+    for conversation in (first, first, late):
+        await conversation.append(*turn)
+
+    assert (first.seq, late.seq) == (2, 2)
+    assert [call.status for call in await hub.calls.list("ada", "c-1")] == ["completed", "pending"]
+    await late.append(*turn, ToolResult("m1/1", "ok"))
+    assert late.seq == 3
+
+
+async def test_a_result_is_repeated_with_its_token_from_anywhere(hub: Hub) -> None:
+    """L5: also by a process that sees the call as answered, because it was."""
+    await (await hub.open("ada", "c-1")).append(ASKS, format="openai")
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "HF101"}
+
+    for _ in range(2):
+        await (await hub.open("ada", "c-1")).append(result, format="openai", token="result-1")
+
+    assert (await hub.open("ada", "c-1")).seq == 2
+    with pytest.raises(StaleCall):
+        await (await hub.open("ada", "c-1")).append(result, format="openai")
 
 
 async def test_an_append_that_failed_leaves_nothing_behind(hub: Hub) -> None:
@@ -274,7 +302,7 @@ async def test_what_cannot_be_appended_is_refused(hub: Hub, items: Any, why: str
     with pytest.raises(InvalidInput, match=why):
         await conversation.append(*items)
     with pytest.raises(InvalidInput, match="no format 'morse'"):
-        conversation.transcript("morse")  # type: ignore[arg-type]
+        conversation.transcript("morse")  # type: ignore[call-overload]
 
     assert await hub.conversations.get_or_none("ada", "c-1") is None
 
@@ -288,7 +316,7 @@ async def test_large_media_is_stored_once_and_sent_again(hub: Hub) -> None:
 
     restored = await hub.open("ada", "c-1")
 
-    assert isinstance(restored.transcript()[0].parts[1].source, Stored)
+    assert isinstance(turns(restored)[0].parts[1].source, Stored)
     assert restored.transcript("openai") == conversation.transcript("openai")
     assert picture.source.data in str(restored.transcript("openai"))  # type: ignore[union-attr]
     records = await hub.store.records(restored._key, "media")
@@ -322,7 +350,7 @@ async def test_after_a_summary_only_the_rest_is_read(hub: Hub) -> None:
     asked = tapped(hub.store)
     restored = await hub.open("ada", "c-1")
 
-    assert [turn.text.split("\n")[-1] for turn in restored.transcript()] == ["a hundred", "message 99"]
+    assert [turn.text.split("\n")[-1] for turn in turns(restored)] == ["a hundred", "message 99"]
     assert restored.state.metadata == {"n": 99}
     assert [name for name, *_ in asked] == ["load"]
     assert (await hub.store.header(restored._key)).tail == 199
@@ -336,7 +364,7 @@ async def test_a_tail_that_somebody_else_moved_without_keeping_the_state_loses_n
     restored = await hub.open("ada", "c-1")
 
     assert restored.state.metadata == {"seat": "12A"}
-    assert [turn.text for turn in restored.transcript()] == ["two"]
+    assert [turn.text for turn in turns(restored)] == ["two"]
 
 
 async def test_of_two_summaries_that_race_one_wins(hub: Hub) -> None:
@@ -353,6 +381,8 @@ async def test_of_two_summaries_that_race_one_wins(hub: Hub) -> None:
     for wrong in (0, 99, -1):
         with pytest.raises(InvalidInput, match="to summarise up to"):
             await mine.summarise("x", to_seq=wrong)
+    with pytest.raises(InvalidInput, match="nothing to summarise from 3 up to 2"):
+        await mine.summarise("x", to_seq=2, from_seq=3)
 
 
 async def test_a_summary_leaves_the_system_message_and_open_calls_alone(hub: Hub) -> None:
@@ -413,6 +443,6 @@ async def test_what_was_appended_survives_a_kill(tmp_path: Path) -> None:
         assert await process.wait() == -signal.SIGKILL
 
     async with holdfast.connect(url) as hub:
-        turns = (await hub.open("ada", "c-1")).transcript()
+        found = turns(await hub.open("ada", "c-1"))
 
-    assert [turn.text for turn in turns] == ["message 1", "message 2"]
+    assert [turn.text for turn in found] == ["message 1", "message 2"]

@@ -138,6 +138,17 @@ async def test_metadata_is_changed_key_by_key(hub: Hub) -> None:
     assert (await hub.conversations.get("ada", "c-1")).metadata == {"b": 3, "c": 4}
 
 
+async def test_settings_are_apart_from_metadata(hub: Hub) -> None:
+    """A3"""
+    made = await hub.conversations.create("ada", "c-1", metadata={"a": 1}, settings={"model": "big"})
+    await hub.audit.enable("ada", "c-1")
+
+    changed = await hub.conversations.update_settings("ada", "c-1", {"turns": 5}, unset=["model"])
+
+    assert (made.settings, changed.settings) == ({"model": "big"}, {"audit": True, "turns": 5})
+    assert changed.metadata == {"a": 1}
+
+
 async def test_writers_of_metadata_who_race_lose_nothing(hub: Hub, kit: StoreKit, clock: FakeClock) -> None:
     """L46"""
     await hub.conversations.create("ada", "c-1")

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.conversations.taps import tapped
+from tests.conversations.taps import tapped, turns
 
 import holdfast
 from holdfast.errors import AlreadyExists, InvalidKey, InvalidScope, NotFound
@@ -47,6 +47,7 @@ SAMPLES: dict[str, Callable[[Any, Any], Any]] = {
     "conversations.total_usage": lambda f, s: f(s),
     "conversations.unarchive": lambda f, s: f(s, ID),
     "conversations.update_metadata": lambda f, s: f(s, ID, {"a": 1}),
+    "conversations.update_settings": lambda f, s: f(s, ID, {"a": 1}),
     "conversations.usage": lambda f, s: f(s, ID),
     "calls.annotate": lambda f, s: f(s, ID, "m2/0", {"a": 1}),
     "calls.cancel": lambda f, s: f(s, ID, "m2/0"),
@@ -120,7 +121,7 @@ async def outcome(name: str, *, others: bool) -> tuple[Any, list[Any], Any]:
         try:
             answer = await SAMPLES[name](functions(hub)[name], "eve")
             if name == "open":
-                answer = (answer.info, answer.seq, answer.transcript())
+                answer = (answer.info, answer.seq, turns(answer))
         except Exception as exc:
             answer = (type(exc), str(exc))
         said = list(asked)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conversations.taps import turns
 
 from holdfast.audit import AuditPolicy
 from holdfast.errors import InvalidKey
@@ -127,8 +128,8 @@ async def test_hostile_ids_and_owners_are_apart(hub: Hub) -> None:
         await (await hub.open(name, "c-1")).append(f"owner {number}")
 
     for number, name in enumerate(HOSTILE):
-        [mine] = (await hub.open("ada", name)).transcript()
-        [theirs] = (await hub.open(name, "c-1")).transcript()
+        [mine] = turns(await hub.open("ada", name))
+        [theirs] = turns(await hub.open(name, "c-1"))
         assert (mine.text, theirs.text) == (f"id {number}", f"owner {number}")
         assert [c.id for c in (await hub.conversations.list(name)).conversations] == ["c-1"]
 
@@ -166,4 +167,4 @@ async def test_a_tool_that_a_model_made_up_does_not_stop_its_reply(hub: Hub, nam
 
     [call] = await hub.calls.list("ada", "c-1")
     assert call.status == "pending"
-    assert conversation.transcript()[0].calls[0].name == name
+    assert turns(conversation)[0].calls[0].name == name

@@ -1,8 +1,8 @@
 """The scope-first door to conversations, and one that was opened."""
 
 from holdfast.conversations.conversation import Conversation, Format
-from holdfast.conversations.door import ARCHIVED, Conversations
-from holdfast.conversations.info import ConversationInfo, Listing, Purged
+from holdfast.conversations.door import Conversations
+from holdfast.conversations.info import ARCHIVED, ConversationInfo, Listing, Purged
 from holdfast.conversations.retention import PurgeProgress
 
 __all__ = [

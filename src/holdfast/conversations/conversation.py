@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, get_args
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Any, Final, Literal, get_args, overload
 from uuid import uuid4
 
 import msgspec
@@ -16,7 +16,7 @@ from holdfast.conversations.folding import (
 )
 from holdfast.conversations.info import ConversationInfo
 from holdfast.conversations.known import Known
-from holdfast.errors import Busy, InvalidInput, NotFound, SeqConflict, StaleRecord
+from holdfast.errors import Busy, InvalidInput, NotFound, SeqConflict, StaleCall, StaleRecord
 from holdfast.ids import ConversationKey
 from holdfast.model import (
     MEDIA,
@@ -120,6 +120,15 @@ class Conversation:
         """The summary that a model reads: of those that are not undone, the one that reaches furthest."""
         return self._known.summary
 
+    @overload
+    def transcript(self, format: None = None) -> tuple[Turn, ...]: ...
+    @overload
+    def transcript(self, format: Literal["anthropic"]) -> tuple[str, list[dict[str, Any]]]: ...
+    @overload
+    def transcript(self, format: Literal["openai", "responses", "langchain"]) -> list[dict[str, Any]]: ...
+    @overload
+    def transcript(self, format: Format | None) -> Any: ...
+
     def transcript(self, format: Format | None = None) -> Any:
         """
         What a model gets: valid for every provider, whatever happened before.
@@ -165,26 +174,40 @@ class Conversation:
         given = self._known.named(self._payloads(items, format, token))
         if not given:
             raise InvalidInput("there is nothing to append")
+        await self._check_free(given)
+        said = self._said(given) if token is None else frozenset()
+        try:
+            return await self._commit(given, said, token)
+        except StaleCall:
+            # The rows of its calls may be there because the message is: then this is a repetition (L4).
+            await self.refresh()
+            if token is not None or said == (said := self._said(given)):
+                raise
+            return await self._commit(given, said, None)
+
+    async def _commit(self, given: Sequence[Payload], said: frozenset[str], token: str | None) -> Commit:
+        """Append these; of the messages that were ``said`` already nothing is changed again."""
+        known = self._known
+        repeated = {c.call_id for p in given if isinstance(p, Message) and p.id in said for c in p.calls}
+        repeated &= known.answered
         kept: list[Payload] = []
         ops: list[Op] = []
         for payload in given:
-            payload, added = recorded(payload, max_message=self._max_message)
-            kept.append(payload)
-            ops += added
-        still_open = await self._open_ones(given)
-        changes, still_open = _call_changes(given, still_open)
-        ops += changes
-        await self._check_free(given)
+            if not (isinstance(payload, ToolResult) and payload.call_id in repeated):
+                payload, added = recorded(payload, max_message=self._max_message)
+                kept.append(payload)
+                ops += added
+        new = [p for p in kept if not (isinstance(p, Message) and p.id in said)]
+        changes, now_open = _call_changes(new, await self._with_rows(new), known.open)
         create = None if self.info is not None else SetHeader()
-        commit = await self._store.commit(self._key, ops, token=token, create=create)
+        commit = await self._store.commit(self._key, [*ops, *changes], token=token, create=create)
         for op in ops:
             if isinstance(op, PutRecord) and op.collection == MEDIA:
                 self._media[op.key] = op.data
-        known = self._known
         if self.info is not None and commit.seqs == tuple(range(known.seq + 1, known.seq + len(kept) + 1)):
             for seq, payload in zip(commit.seqs, kept, strict=True):
                 known.apply(Logged(seq, commit.at, payload))
-            known.open = still_open
+            known.open = now_open
         else:
             # It is new, somebody else was here, or this was said before.
             await self.refresh()
@@ -213,6 +236,8 @@ class Conversation:
         if type(to_seq) is not int or not 1 <= to_seq <= self.seq:
             raise InvalidInput(f"there is no event {to_seq!r} to summarise up to; the log ends at {self.seq}")
         first = self._known.after_system if from_seq is None else from_seq
+        if not 1 <= first <= to_seq:
+            raise InvalidInput(f"there is nothing to summarise from {first!r} up to {to_seq}")
         base = self._known.view
         summary = Compaction(base, first, to_seq, text, model, usage)
         while True:
@@ -279,15 +304,24 @@ class Conversation:
             if lease is not None and lease.until > self._clock():
                 raise Busy(self._key)
 
-    async def _open_ones(self, payloads: Sequence[Payload]) -> set[str]:
-        """The calls that are open as far as this knows; those that it does not know of are looked up."""
+    def _said(self, payloads: Sequence[Payload]) -> frozenset[str]:
+        """The messages among these that the log has already."""
+        return frozenset(p.id for p in payloads if isinstance(p, Message) and p.id in self._known.messages)
+
+    async def _with_rows(self, payloads: Sequence[Payload]) -> set[str]:
+        """
+        Those of the calls that results are for which have a row, open or not.
+
+        It does not matter here which: an answer to one that is final is stale, and a repetition with its token
+        must ask for the same.
+        """
         own = {call.call_id for p in payloads if isinstance(p, Message) for call in p.calls}
-        asked = {p.call_id for p in payloads if isinstance(p, ToolResult)}
-        unknown = asked - own - self._known.open
+        asked = {p.call_id for p in payloads if isinstance(p, ToolResult)} - own
+        unknown = asked - self._known.open
         if not unknown or self.info is None:
-            return set(self._known.open)
-        found = await self._store.calls(self._key, status=OPEN, call_ids=unknown)
-        return self._known.open | {call.call_id for call in found}
+            return asked & self._known.open
+        found = await self._store.calls(self._key, call_ids=unknown)
+        return (asked & self._known.open) | {call.call_id for call in found}
 
 
 def _check_format(format: Format) -> Format:
@@ -304,7 +338,9 @@ def _ids(token: str | None) -> Callable[[], str]:
     return lambda: f"{token}/{next(number)}"
 
 
-def _call_changes(payloads: Sequence[Payload], still_open: set[str]) -> tuple[list[Op], set[str]]:
+def _call_changes(
+    payloads: Sequence[Payload], with_rows: Set[str], still_open: Set[str]
+) -> tuple[list[Op], set[str]]:
     """
     What these do to the rows of calls, and which calls are open then. A commit changes a call once.
 
@@ -323,7 +359,7 @@ def _call_changes(payloads: Sequence[Payload], still_open: set[str]) -> tuple[li
             if call.status in OPEN:
                 now_open.add(call.call_id)
     for call_id, outcome in outcomes.items():
-        if call_id not in still_open:
+        if call_id not in with_rows:
             continue
         if outcome == "detached":
             ops.append(MoveCall(call_id, "executing", frozenset(("pending", "executing"))))

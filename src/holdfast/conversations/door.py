@@ -9,29 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Literal
 from uuid import uuid4
 
 from holdfast.calls import annotated, card_notes
 from holdfast.clock import Clock, microseconds, system_clock
 from holdfast.conversations import branching, retention
+from holdfast.conversations.accounts import spent_by, spent_by_all
 from holdfast.conversations.conversation import Conversation
 from holdfast.conversations.folding import VIEW, read_marks, whole_log, without_row
-from holdfast.conversations.info import ConversationInfo, Listing, Purged, cursor_of, place_of
+from holdfast.conversations.info import (
+    ARCHIVED,
+    ConversationInfo,
+    Listing,
+    Purged,
+    cursor_of,
+    matches,
+    place_of,
+)
 from holdfast.conversations.retention import PurgeProgress
 from holdfast.errors import NotFound
 from holdfast.ids import ConversationKey
-from holdfast.model import JSON, Erased, Header, Hit, State, StatePatch, Summary, Usage, dumps
+from holdfast.model import JSON, Erased, Header, Hit, State, StatePatch, Summary, dumps
 from holdfast.recording import appended, update_header
 from holdfast.scopes import Scopes
 from holdfast.store import ABSENT, SetHeader, Store
 from holdfast.store.ops import check_duration, check_number
-from holdfast.views import Logged, Page, Price, Spent, UsageFold, bound, page
+from holdfast.views import Logged, Page, Price, Spent, bound, page
 from holdfast.views.display import CallContent
 
-__all__ = ["ARCHIVED", "Conversations"]
-
-ARCHIVED = "archived"
-"""The status of a conversation that lists leave out unless they are asked for it."""
+__all__ = ["Conversations"]
 
 _PAGE = 200
 
@@ -57,17 +64,26 @@ class Conversations:
         title: str = "",
         agent: str = "",
         metadata: Mapping[str, JSON] | None = None,
+        settings: Mapping[str, JSON] | None = None,
     ) -> ConversationInfo:
         """
         A new conversation, under a new id if none is given.
 
+        ``metadata`` is the application's own; ``settings`` say how the conversation is run.
+
         Raises:
             AlreadyExists: This scope has one of that id.
             InvalidKey: The id is not 1 to 1,024 bytes of UTF-8 without NUL.
-            InvalidPayload: The metadata is not JSON.
+            InvalidPayload: Metadata or settings are not JSON.
         """
         key = self._scopes.key(scope, uuid4().hex if id is None else id)
-        create = SetHeader(title=title, agent=agent, metadata=dumps(dict(metadata or {})), when=ABSENT)
+        create = SetHeader(
+            title=title,
+            agent=agent,
+            metadata=dumps(dict(metadata or {})),
+            settings=dumps(dict(settings or {})),
+            when=ABSENT,
+        )
         await self._store.commit(key, [], create=create)
         return await self._info(key)
 
@@ -126,7 +142,7 @@ class Conversations:
             for header in headers:
                 if header.activity <= since:
                     return Listing(tuple(map(ConversationInfo.of, found)))
-                if not _matches(header, status, wanted):
+                if not matches(header, status, wanted):
                     continue
                 if len(found) == limit:
                     return Listing(tuple(map(ConversationInfo.of, found)), cursor_of(found[-1]))
@@ -165,14 +181,26 @@ class Conversations:
             StaleHeader: The conversation does not have that version any more.
             InvalidPayload: A value is not JSON.
         """
-        new, gone = dict(set or {}), frozenset(unset)
+        return await self._update("metadata", scope, id, set, unset, version)
 
-        def change(old: dict[str, JSON]) -> dict[str, JSON]:
-            return {name: value for name, value in {**old, **new}.items() if name not in gone}
+    async def update_settings(
+        self,
+        scope: object,
+        id: str,
+        set: Mapping[str, JSON] | None = None,
+        *,
+        unset: Iterable[str] = (),
+        version: int | None = None,
+    ) -> ConversationInfo:
+        """
+        Change some of the settings, in the same way.
 
-        key = self._scopes.key(scope, id)
-        header = await update_header(self._store, key, "metadata", change, version=version)
-        return ConversationInfo.of(header)
+        Raises:
+            NotFound: There is no such conversation for this scope.
+            StaleHeader: The conversation does not have that version any more.
+            InvalidPayload: A value is not JSON.
+        """
+        return await self._update("settings", scope, id, set, unset, version)
 
     async def archive(self, scope: object, id: str) -> ConversationInfo:
         """
@@ -308,23 +336,11 @@ class Conversations:
         Raises:
             NotFound: There is no such conversation for this scope.
         """
-        return await self._spent(await self._store.header(self._scopes.key(scope, id)), prices)
+        return await spent_by(self._store, await self._store.header(self._scopes.key(scope, id)), prices)
 
     async def total_usage(self, scope: object, *, prices: Mapping[str, Price] | None = None) -> Spent:
         """Tokens and cost of all conversations of the scope's owner, by model. It reads every log."""
-        owner, cursor = self._scopes.owner(scope), None
-        total = Usage()
-        by_model: dict[str, Usage] = {}
-        unpriced: frozenset[str] = frozenset()
-        while headers := await self._store.headers(owner, order="created", before=cursor, limit=_PAGE):
-            for header in headers:
-                spent = await self._spent(header, prices)
-                total = _sum(total, spent.total)
-                for model, used in spent.by_model.items():
-                    by_model[model] = _sum(by_model.get(model, Usage()), used)
-                unpriced |= spent.unpriced
-            cursor = (headers[-1].created_at, headers[-1].key.id)
-        return Spent(total, by_model, {}, unpriced)
+        return await spent_by_all(self._store, self._scopes.owner(scope), prices)
 
     async def purge(
         self,
@@ -359,39 +375,29 @@ class Conversations:
     async def _info(self, key: ConversationKey) -> ConversationInfo:
         return ConversationInfo.of(await self._store.header(key))
 
+    async def _update(
+        self,
+        field: Literal["metadata", "settings"],
+        scope: object,
+        id: str,
+        set: Mapping[str, JSON] | None,
+        unset: Iterable[str],
+        version: int | None,
+    ) -> ConversationInfo:
+        new, gone = dict(set or {}), frozenset(unset)
+
+        def change(old: dict[str, JSON]) -> dict[str, JSON]:
+            return {name: value for name, value in {**old, **new}.items() if name not in gone}
+
+        key = self._scopes.key(scope, id)
+        return ConversationInfo.of(await update_header(self._store, key, field, change, version=version))
+
     async def _set_status(self, scope: object, id: str, status: str) -> ConversationInfo:
         key = self._scopes.key(scope, id)
         await self._store.commit(key, [SetHeader(status=status)])
         return await self._info(key)
 
-    async def _spent(self, header: Header, prices: Mapping[str, Price] | None) -> Spent:
-        fold = UsageFold(prices, after=header.forked_at)
-        async for event in whole_log(self._store, header.key, after=header.forked_at, until=header.last_seq):
-            fold.apply(event)
-        return fold.spent
-
     def _ago(self, field: str, duration: float | timedelta) -> int:
         seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
         check_duration(field, seconds, zero=True)
         return max(0, self._clock() - microseconds(seconds))
-
-
-def _matches(header: Header, status: str | None, metadata: Mapping[str, JSON]) -> bool:
-    if header.status != status if status is not None else header.status == ARCHIVED:
-        return False
-    if not metadata:
-        return True
-    has = ConversationInfo.of(header).metadata
-    return all(name in has and has[name] == value for name, value in metadata.items())
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    costs = [used.cost for used in (one, other) if used.cost is not None]
-    return Usage(
-        one.input_tokens + other.input_tokens,
-        one.output_tokens + other.output_tokens,
-        one.cached_tokens + other.cached_tokens,
-        one.cache_write_tokens + other.cache_write_tokens,
-        one.reasoning_tokens + other.reasoning_tokens,
-        sum(costs) if costs else None,
-    )

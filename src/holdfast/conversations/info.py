@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import msgspec
 
 from holdfast.errors import InvalidInput
 from holdfast.model import JSON, Erased, Header, loads
 
-__all__ = ["ConversationInfo", "Listing", "Purged"]
+__all__ = ["ARCHIVED", "ConversationInfo", "Listing", "Purged"]
+
+ARCHIVED: Final = "archived"
+"""The status of a conversation that lists leave out unless they are asked for it."""
 
 
 class ConversationInfo(msgspec.Struct, frozen=True):
@@ -22,6 +28,7 @@ class ConversationInfo(msgspec.Struct, frozen=True):
     status: str
     agent: str
     metadata: dict[str, JSON]
+    settings: dict[str, JSON]
     created_at: int
     activity: int
     last_seq: int
@@ -32,13 +39,13 @@ class ConversationInfo(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, header: Header) -> ConversationInfo:
         """What an application sees of a header."""
-        metadata = loads(header.metadata)
         return cls(
             header.key.id,
             header.title,
             header.status,
             header.agent,
-            metadata if isinstance(metadata, dict) else {},
+            _object(header.metadata),
+            _object(header.settings),
             header.created_at,
             header.activity,
             header.last_seq,
@@ -46,6 +53,11 @@ class ConversationInfo(msgspec.Struct, frozen=True):
             header.forked_from,
             header.forked_at,
         )
+
+
+def _object(data: bytes) -> dict[str, JSON]:
+    value = loads(data)
+    return value if isinstance(value, dict) else {}
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -83,3 +95,13 @@ def place_of(cursor: str) -> tuple[int, str]:
     if not (dot and id and activity.isascii() and activity.isdecimal()):
         raise InvalidInput(f"{cursor!r} is no cursor; use what a listing gave as older")
     return int(activity), id
+
+
+def matches(header: Header, status: str | None, metadata: Mapping[str, JSON]) -> bool:
+    """Whether a list has this conversation. Without a status, it has all but the archived."""
+    if header.status != status if status is not None else header.status == ARCHIVED:
+        return False
+    if not metadata:
+        return True
+    has = ConversationInfo.of(header).metadata
+    return all(name in has and has[name] == value for name, value in metadata.items())

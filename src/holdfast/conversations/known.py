@@ -28,6 +28,8 @@ class Known:
         self.state = StateFold()
         self.open: set[str] = set()
         self.names: dict[str, str] = {}
+        self.messages: set[str] = set()
+        self.answered: set[str] = set()
 
     @classmethod
     async def load(cls, store: Store, key: ConversationKey) -> Known:
@@ -61,7 +63,10 @@ class Known:
         self.transcript.apply(event)
         self.state.apply(event)
         if isinstance(event.payload, Message):
+            self.messages.add(event.payload.id)
             self.names.update(_names(event.payload))
+        elif isinstance(event.payload, ToolResult):
+            self.answered.add(event.payload.call_id)
         if self.info is not None:
             activity = max(self.info.activity, event.at)
             self.info = msgspec.structs.replace(self.info, last_seq=self.seq, activity=activity)
