@@ -16,7 +16,11 @@ EXPORTS = {
         *("ARCHIVED", "Conversation", "ConversationInfo", "Conversations", "Format", "Listing"),
         *("PurgeProgress", "Purged"),
     },
+    "holdfast.copying": {"Copied", "Problem", "Progress", "conversations", "copy"},
+    "holdfast.copying.foreign": {"Format", "load_foreign"},
+    "holdfast.copying.jsonl": {"FileProblem", "Imported", "export", "load"},
     "holdfast.hub": {"Hub", "connect"},
+    "holdfast.observing": {"Observer"},
     "holdfast.persistence": {
         *("AgentPersistence", "AgentStates", "DisplayMessagePersistence", "DisplayMessages", "HookContext"),
         *("Lifecycle", "PersistContext", "ResolvesToolResults", "SavesSyntheticMessages"),
@@ -38,6 +42,7 @@ EXPORTS = {
         *("Redact", "Rest", "SetHeader", "Store", "Tag", "Untag", "Wake", "connect"),
     },
     "holdfast.sweeper": {"Sweeper"},
+    "holdfast.sync": {"Waiting", "connect"},
     "holdfast.testing": {
         *("AgentPersistenceConformance", "ConversationConformance", "DisplayMessagePersistenceConformance"),
         *("FakeClock", "PersistenceConformance", "StoreConformance", "StoreKit", "StoreMaker"),

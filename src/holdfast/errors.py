@@ -101,6 +101,17 @@ class InvalidScope(InvalidInput):
         super().__init__(f"a scope of type {self.scope_type} {why}")
 
 
+class BufferFull(HoldfastError):
+    """An observer was given more than it could append so far, and can't make its caller wait."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(
+            f"{limit:,} items wait to be appended; await flush() now and then, call the observer from another "
+            "thread, or give it a larger buffer"
+        )
+
+
 class NotFound(HoldfastError):
     """There is no such conversation for this owner."""
 

@@ -23,7 +23,7 @@ from holdfast.ids import ConversationKey
 from holdfast.model.records import Header
 from holdfast.store import Store
 
-__all__ = ["Copied", "Problem", "Progress", "copy"]
+__all__ = ["Copied", "Problem", "Progress", "conversations", "copy"]
 
 _PAGE = 500
 _TRIES = 3
