@@ -140,6 +140,18 @@ async def test_a_rewind_of_a_rewind_brings_back_what_was_there(hub: Hub) -> None
     assert [row.mark for row in (await hub.conversations.rows("ada", "c-1")).rows] == [None] * 3
 
 
+async def test_an_old_page_knows_that_what_undid_it_was_undone(hub: Hub) -> None:
+    """S26: the second rewind lies after the page."""
+    await (await hub.open("ada", "c-1")).append("one")
+    await hub.conversations.rewind("ada", "c-1", 0)
+    await hub.conversations.rewind("ada", "c-1", 1)
+    await (await hub.open("ada", "c-1")).append("two", "three")
+
+    page = await hub.conversations.rows("ada", "c-1", before="3.0", limit=1)
+
+    assert [(row.seq, row.mark) for row in page.rows] == [(1, None)]
+
+
 async def test_a_rewind_behind_a_summary_brings_back_what_it_stood_for(hub: Hub) -> None:
     conversation = await hub.open("ada", "c-1")
     await conversation.append("one", StatePatch(set={"a": 1}), "two", "three")

@@ -17,7 +17,7 @@ from holdfast.clock import Clock, microseconds, system_clock
 from holdfast.conversations import branching, retention
 from holdfast.conversations.accounts import spent_by, spent_by_all
 from holdfast.conversations.conversation import Conversation
-from holdfast.conversations.folding import VIEW, read_marks, whole_log, without_row
+from holdfast.conversations.folding import VIEW, in_effect, read_marks, whole_log, without_row
 from holdfast.conversations.info import (
     ARCHIVED,
     ConversationInfo,
@@ -290,7 +290,7 @@ class Conversations:
         view = await self._store.records(key, VIEW[0], keys=(VIEW[1],))
         marks = read_marks(view[0] if view else None)
         while True:
-            events = await self._store.events(key, before=end, limit=wanted)
+            events = in_effect(await self._store.events(key, before=end, limit=wanted), marks)
             shown = page(events, (), marks, before=before, limit=limit)
             if len(shown.rows) == limit or shown.older is None:
                 break

@@ -17,6 +17,7 @@ from holdfast.ids import ConversationKey
 from holdfast.model import (
     Call,
     CallStatus,
+    Event,
     Input,
     Message,
     Outcome,
@@ -30,12 +31,13 @@ from holdfast.model import (
     ToolCall,
     ToolResult,
     ToolStarted,
+    UnknownEvent,
     decode_record,
     encode,
 )
 from holdfast.store import ABSENT, Op, PutRecord, SetHeader, Store
 from holdfast.views import Logged, Marks, StateFold, Transcript, logged
-from holdfast.views.log import undone
+from holdfast.views.log import Ranges, undone
 
 VIEW: Final = ("view", "view")
 STATE: Final = ("state", "state")
@@ -173,6 +175,21 @@ def results_of(calls: Iterable[ToolCall], log: Iterable[Logged], why: str) -> li
             else ToolResult(call.call_id, "cancelled", (Text(why),))
         )
         for call in calls
+    ]
+
+
+def in_effect(events: Iterable[Event], marks: Marks) -> list[Event | Logged]:
+    """
+    The events of a page, without what undid others and was undone itself.
+
+    What undid it may lie after the page; the marks know.
+    """
+    dead = Ranges(marks.retracted)
+    return [
+        Logged(event.seq, event.at, UnknownEvent(event.type, b"{}"))
+        if event.type in ("retract", "reset") and event.seq in dead
+        else event
+        for event in events
     ]
 
 
