@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.hub import connect
 
@@ -15,8 +13,10 @@ __version__ = "0.1.0"
 _LAZY = {"connect": "holdfast.hub"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Importing holdfast stays cheap: what it offers is loaded when it is first asked for.
     if name in _LAZY:
+        from importlib import import_module
+
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -207,6 +207,15 @@ async def test_what_others_append_is_there_after_the_next_append(hub: Hub) -> No
     assert mine.seq == 5
 
 
+async def test_appends_of_one_conversation_that_come_at_once_are_all_there(hub: Hub) -> None:
+    conversation = await hub.open("ada", "c-1")
+
+    await asyncio.gather(*(conversation.append(f"message {number}") for number in range(8)))
+
+    assert sorted(turn.text for turn in turns(conversation)) == [f"message {n}" for n in range(8)]
+    assert turns(conversation) == turns(await hub.open("ada", "c-1"))
+
+
 async def test_a_repetition_with_its_token_is_one_append(hub: Hub) -> None:
     """L4, L5"""
     conversation = await hub.open("ada", "c-1")

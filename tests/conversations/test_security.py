@@ -142,6 +142,31 @@ async def test_hostile_ids_and_owners_are_apart(hub: Hub) -> None:
     assert sorted(found) == sorted(HOSTILE)
 
 
+@pytest.fixture
+def deep(tmp_path: Path) -> Path:
+    inside = tmp_path / "deep"
+    inside.mkdir()
+    return inside
+
+
+def everything_in(path: Path) -> list[str]:
+    return [inner.name for inner in path.iterdir()]
+
+
+async def test_ids_that_are_paths_stay_inside_the_store(tmp_path: Path, deep: Path) -> None:
+    """L14: path traversal on the store that is made of files."""
+    inside = deep / "store"
+    async with Hub(connect(f"file://{inside}?durability=os")) as hub:
+        for number, name in enumerate(
+            ["../../up", "..", "/etc/passwd", "a/../../b", "C:\\con", "%2e%2e%2fup"]
+        ):
+            await (await hub.open(name, name)).append(f"message {number}")
+            assert [turn.text for turn in turns(await hub.open(name, name))] == [f"message {number}"]
+
+    assert everything_in(tmp_path) == ["deep"]
+    assert everything_in(deep) == ["store"]
+
+
 @pytest.mark.parametrize("id", [name for name in ILLEGAL if name is not None], ids=repr)
 async def test_what_cannot_be_an_id_is_refused_and_changes_nothing(hub: Hub, id: Any) -> None:
     """L14"""

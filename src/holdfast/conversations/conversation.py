@@ -204,7 +204,8 @@ class Conversation:
         for op in ops:
             if isinstance(op, PutRecord) and op.collection == MEDIA:
                 self._media[op.key] = op.data
-        if self.info is not None and commit.seqs == tuple(range(known.seq + 1, known.seq + len(kept) + 1)):
+        follows = commit.seqs == tuple(range(known.seq + 1, known.seq + len(kept) + 1))
+        if follows and known.info is not None and known is self._known:
             for seq, payload in zip(commit.seqs, kept, strict=True):
                 known.apply(Logged(seq, commit.at, payload))
             known.open = now_open
