@@ -382,7 +382,11 @@ async def test_of_two_summaries_that_race_one_wins(hub: Hub) -> None:
     await mine.append("one", "two", "three")
     await theirs.refresh()
 
+    before = mine.view
+    await mine.append(StatePatch(set={"a": 1}))
+    assert mine.view == before == 0
     await mine.summarise("mine", to_seq=2)
+    assert mine.view > before
     with pytest.raises(StaleRecord):
         await theirs.summarise("theirs", to_seq=3)
 

@@ -89,8 +89,9 @@ async def test_a_value_that_is_a_function_or_a_scope_is_refused_and_not_written_
     await hub.conversations.create("ada", "c-1")
 
     for value in (Scope(), Scope().refresh, SECRET.encode()):
-        with pytest.raises(ValueError, match=r"is a|not JSON|must be"):
+        with pytest.raises(ValueError, match=r"is a|not JSON|must be") as caught:
             await hub.conversations.update_metadata("ada", "c-1", {"a": value})
+        assert SECRET not in str(caught.value)
         with pytest.raises(ValueError, match=r"is a|not JSON|must be"):
             await (await hub.open("ada", "c-1")).append(
                 Message("m1", "assistant", (ToolCall("m1/0", "book", {"a": value}),))

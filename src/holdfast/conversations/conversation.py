@@ -120,6 +120,15 @@ class Conversation:
         """The summary that a model reads: of those that are not undone, the one that reaches furthest."""
         return self._known.summary
 
+    @property
+    def view(self) -> int:
+        """
+        The revision of what a model sees: it changes with each summary, rewind and rewrite, not with a message.
+
+        It is what an audited ``ModelCall`` names as its ``summary``.
+        """
+        return self._known.view
+
     @overload
     def transcript(self, format: None = None) -> tuple[Turn, ...]: ...
     @overload

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.calls import Calls, annotated, card_notes
 from holdfast.errors import NotFound, StaleCall
 from holdfast.ids import ConversationKey
-from holdfast.model import OPEN, Call, Event, Input, Message, NoticeRow, Payload, ToolResult
+from holdfast.model import OPEN, Call, Event, Failure, Input, Message, NoticeRow, Payload, ToolResult
 from holdfast.persistence.behaviours import HookContext, SyntheticMessage, ToolInfo, ToolStatus
 from holdfast.recording import appended, opened, recorded
 from holdfast.scopes import Scopes
@@ -138,7 +138,12 @@ class DisplayMessages:
             case "completed":
                 await self._calls.complete(scope, id, call.call_id, tool.result)
             case "failed":
-                await self._calls.fail(scope, id, call.call_id, tool.error or "The tool failed.")
+                why = tool.error or "The tool failed."
+                if waits:
+                    failure = Failure("error", why)
+                    await self._calls.resolve(scope, id, call.call_id, step=call.step, failure=failure)
+                else:
+                    await self._calls.fail(scope, id, call.call_id, why)
 
     async def _find(self, key: ConversationKey, call_id: str, *, missing: bool = False) -> Call | None:
         try:

@@ -190,6 +190,7 @@ class DisplayMessagePersistenceConformance(_Behaviour):
             (("executing", "cancelled"), "cancelled"),
             (("interrupted", "executing", "completed"), "completed"),
             (("interrupted", "cancelled"), "cancelled"),
+            (("interrupted", "failed"), "failed"),
             (("interrupted", "completed"), "completed"),
             (("completed",), "completed"),
         ],
