@@ -69,10 +69,11 @@ WHERE c.owner = :owner AND c.id = :id;
 
 -- name: events
 SELECT e.seq, e.type, convert_to(e.data, 'UTF8'), e.at, e.id
-FROM {s}.conversations c
-LEFT JOIN {s}.events e ON e.conversation = c.pk AND e.seq > :after AND e.seq < :before
-WHERE c.owner = :owner AND c.id = :id
-ORDER BY e.seq DESC LIMIT :limit;
+FROM {s}.conversations c LEFT JOIN LATERAL (
+    SELECT * FROM {s}.events e WHERE e.conversation = c.pk AND e.seq > :after AND e.seq < :before
+    ORDER BY e.seq DESC LIMIT :limit
+) e ON true
+WHERE c.owner = :owner AND c.id = :id;
 
 -- name: texts
 SELECT e.seq, e.search, convert_to(e.data, 'UTF8')
@@ -91,21 +92,23 @@ ORDER BY k.opened_by, k.place;
 
 -- name: records
 SELECT c.pk, r.collection, r.key, r.data, r.revision
-FROM {s}.conversations c
-LEFT JOIN {s}.records r ON r.conversation = c.pk AND r.collection = :collection
-    AND r.key >= :first AND r.key > :after
-    AND (:before::text IS NULL OR r.key < :before) AND (:until::text IS NULL OR r.key < :until)
-WHERE c.owner = :owner AND c.id = :id
-ORDER BY r.key LIMIT :limit;
+FROM {s}.conversations c LEFT JOIN LATERAL (
+    SELECT * FROM {s}.records r WHERE r.conversation = c.pk AND r.collection = :collection
+        AND r.key >= :first AND r.key > :after
+        AND (:before::text IS NULL OR r.key < :before) AND (:until::text IS NULL OR r.key < :until)
+    ORDER BY r.key LIMIT :limit
+) r ON true
+WHERE c.owner = :owner AND c.id = :id;
 
 -- name: records_reversed
 SELECT c.pk, r.collection, r.key, r.data, r.revision
-FROM {s}.conversations c
-LEFT JOIN {s}.records r ON r.conversation = c.pk AND r.collection = :collection
-    AND r.key >= :first AND r.key > :after
-    AND (:before::text IS NULL OR r.key < :before) AND (:until::text IS NULL OR r.key < :until)
-WHERE c.owner = :owner AND c.id = :id
-ORDER BY r.key DESC LIMIT :limit;
+FROM {s}.conversations c LEFT JOIN LATERAL (
+    SELECT * FROM {s}.records r WHERE r.conversation = c.pk AND r.collection = :collection
+        AND r.key >= :first AND r.key > :after
+        AND (:before::text IS NULL OR r.key < :before) AND (:until::text IS NULL OR r.key < :until)
+    ORDER BY r.key DESC LIMIT :limit
+) r ON true
+WHERE c.owner = :owner AND c.id = :id;
 
 -- name: records_by_key
 SELECT c.pk, r.collection, r.key, r.data, r.revision

@@ -15,7 +15,7 @@ from holdfast.store.sql.statements import Words, fill, load_scripts
 
 PACKAGE = "holdfast.store.postgres"
 OLDEST_SERVER = 130000
-WINDOW = 30 * SECOND
+WINDOW = SECOND
 ROW_SECURITY = "row_security"
 
 _MICROSECONDS = "coalesce(:now::bigint, (date_part('epoch', {}) * 1000000)::bigint)"

@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS {p}migrations (
 
 -- A conversation's number is never used again: it is the incarnation that revisions and fences are
 -- made of. place is a hash of owner and id, by which it is found and locked.
--- "listed" follows "activity" only when it is more than 30 seconds behind, so that an ordinary append
+-- "listed" follows "activity" only when it is more than a second behind, so that an ordinary append
 -- changes no index: lists are ordered by activity, and found by the index of listed.
 -- ready_at is the later of wake_at and lease_until, or NULL where there is no work.
 -- place, owner and id are NULL while the conversation is being forked or deleted, so nobody can name

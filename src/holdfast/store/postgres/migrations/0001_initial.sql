@@ -16,7 +16,7 @@ CREATE SEQUENCE {s}.incarnations;
 
 -- The row holds what every commit reads or changes, and nothing long: it is rewritten each time, into
 -- the free half of its page (HOT), because no index has a column that an ordinary append changes.
--- That is why "listed" follows "activity" only when it is more than 30 seconds behind: lists are
+-- That is why "listed" follows "activity" only when it is more than a second behind: lists are
 -- ordered by activity, and found by the index of listed.
 -- Owner and id are NULL while the conversation is being forked or deleted, so nobody can name it;
 -- what is left of a crashed fork or delete is removed once lease_until has passed.
