@@ -14,8 +14,9 @@ EXPORTS = {
     "holdfast.calls": {"Answer", "Calls", "annotated", "card_notes", "expire"},
     "holdfast.conversations": {
         *("ARCHIVED", "Conversation", "ConversationInfo", "Conversations", "Format", "Listing"),
-        *("PurgeProgress", "Purged"),
+        *("PurgeProgress", "Purged", "Snapshot"),
     },
+    "holdfast.conversations.functions": {"HostConversation", "Item", "open_host"},
     "holdfast.copying": {"Copied", "Problem", "Progress", "conversations", "copy"},
     "holdfast.copying.foreign": {"Format", "load_foreign"},
     "holdfast.copying.jsonl": {"FileProblem", "Imported", "export", "load"},

@@ -21,6 +21,7 @@ from holdfast.model import (
     Compaction,
     Image,
     Inline,
+    Input,
     Message,
     NoticeRow,
     StatePatch,
@@ -31,6 +32,7 @@ from holdfast.model import (
 )
 from holdfast.store import SetHeader
 from holdfast.testing import FakeClock, StoreKit
+from holdfast.views.display import TextContent
 
 pytestmark = pytest.mark.anyio
 
@@ -301,7 +303,7 @@ async def test_an_append_that_failed_leaves_nothing_behind(hub: Hub) -> None:
     [
         ((), "nothing to append"),
         (({"role": "user", "content": "Hi"},), "say whose with append"),
-        ((Compaction(0, 1, 1, "x"),), "use summarise or rewind"),
+        ((Compaction(0, 1, 1, "x"),), "use summarise, rewrite or rewind"),
         ((5,), "can be of any provider"),
     ],
 )
@@ -374,6 +376,57 @@ async def test_a_tail_that_somebody_else_moved_without_keeping_the_state_loses_n
 
     assert restored.state.metadata == {"seat": "12A"}
     assert [turn.text for turn in turns(restored)] == ["two"]
+
+
+async def test_a_rewrite_is_what_models_read_and_the_log_keeps_the_rest(hub: Hub) -> None:
+    """K3"""
+    conversation = await hub.open("ada", "c-1")
+    await conversation.append("one", "two", "three")
+    await conversation.rewrite({"role": "user", "content": "one and two"}, to_seq=2, format="openai")
+    await conversation.append("four")
+
+    restored = await hub.open("ada", "c-1")
+
+    for known in (conversation, restored):
+        assert [turn.text for turn in turns(known)] == ["one and two", "three", "four"]
+    page = await hub.conversations.rows("ada", "c-1")
+    assert [row.content.text for row in page.rows if isinstance(row.content, TextContent)] == [
+        *("one", "two", "three", "four"),
+    ]
+    await conversation.rewrite("anew")
+    await conversation.append("five")
+    assert [turn.text for turn in turns(await hub.open("ada", "c-1"))] == ["anew", "five"]
+    await hub.conversations.rewind("ada", "c-1", 3)
+    assert [turn.text for turn in turns(await hub.open("ada", "c-1"))] == ["one", "two", "three"]
+
+
+async def test_of_rewrites_and_summaries_that_race_one_wins(hub: Hub) -> None:
+    """L45"""
+    mine, theirs = await hub.open("ada", "c-1"), await hub.open("ada", "c-1")
+    await mine.append("one", "two")
+    await theirs.refresh()
+    await mine.append("three")
+
+    await theirs.rewrite("both", to_seq=2)
+    with pytest.raises(StaleRecord):
+        await mine.rewrite("mine")
+
+    assert [turn.text for turn in turns(mine)] == [turn.text for turn in turns(theirs)] == ["both", "three"]
+    for wrong in ((0, 1), (2, 1), (1, 99)):
+        with pytest.raises(InvalidInput, match="there are no events"):
+            await mine.rewrite("x", from_seq=wrong[0], to_seq=wrong[1])
+
+
+async def test_a_snapshot_has_the_transcript_and_input_that_waits(hub: Hub) -> None:
+    """K1"""
+    conversation = await hub.open("ada", "c-1")
+    waits = Input((Text("later"),))
+    await conversation.append("now", waits)
+
+    for known in (conversation, await hub.open("ada", "c-1")):
+        snapshot = known.snapshot()
+        assert (snapshot.seq, snapshot.waiting) == (2, (waits,))
+        assert snapshot.turns == known.transcript()
 
 
 async def test_of_two_summaries_that_race_one_wins(hub: Hub) -> None:

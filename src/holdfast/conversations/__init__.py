@@ -1,8 +1,9 @@
 """The scope-first door to conversations, and one that was opened."""
 
-from holdfast.conversations.conversation import Conversation, Format
+from holdfast.conversations.conversation import Conversation, Snapshot
 from holdfast.conversations.door import Conversations
 from holdfast.conversations.info import ARCHIVED, ConversationInfo, Listing, Purged
+from holdfast.conversations.items import Format
 from holdfast.conversations.retention import PurgeProgress
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "Listing",
     "PurgeProgress",
     "Purged",
+    "Snapshot",
 ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
-from typing import Any, Final, Literal, get_args, overload
-from uuid import uuid4
+from collections.abc import Sequence, Set
+from typing import Any, Literal, Self, overload
 
 import msgspec
 
@@ -15,6 +14,7 @@ from holdfast.conversations.folding import (
     beside,
 )
 from holdfast.conversations.info import ConversationInfo
+from holdfast.conversations.items import Format, check_format, payloads, written
 from holdfast.conversations.known import Known
 from holdfast.errors import Busy, InvalidInput, NotFound, SeqConflict, StaleCall, StaleRecord
 from holdfast.ids import ConversationKey
@@ -24,54 +24,44 @@ from holdfast.model import (
     CallStatus,
     Commit,
     Compaction,
+    Input,
     Message,
     Outcome,
     Payload,
-    Reset,
-    Retract,
+    Replacement,
     Rewrite,
     State,
     Summary,
-    Text,
     ToolResult,
     Usage,
+    entry,
 )
 from holdfast.recording import opened, recorded
 from holdfast.store import MoveCall, Op, PutRecord, SetHeader, Store
 from holdfast.views import Logged, Turn
 from holdfast.views.formats import (
-    from_anthropic,
-    from_langchain,
-    from_openai,
-    from_responses,
     stored,
-    to_anthropic,
-    to_langchain,
-    to_openai,
-    to_responses,
 )
 from holdfast.views.formats.common import Named
 
-__all__ = ["Conversation", "Format"]
+__all__ = ["Conversation", "Snapshot"]
 
-Format = Literal["openai", "responses", "anthropic", "langchain"]
-"""Whose message format: OpenAI's chat completions or responses, Anthropic's, LangChain's."""
-
-_READERS: Final[dict[Format, Callable[..., tuple[Turn, ...]]]] = {
-    "openai": from_openai,
-    "responses": from_responses,
-    "anthropic": from_anthropic,
-    "langchain": from_langchain,
-}
-_WRITERS: Final[dict[Format, Callable[..., Any]]] = {
-    "openai": to_openai,
-    "responses": to_responses,
-    "anthropic": to_anthropic,
-    "langchain": to_langchain,
-}
-_PAYLOADS = get_args(Payload)
-_VIEW_CHANGES = (Compaction, Rewrite, Retract, Reset)
 _ENDS: dict[Outcome, CallStatus] = {"ok": "completed", "cancelled": "cancelled"}
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A conversation at one moment: what a model would get, and input that it was not given yet."""
+
+    seq: int
+    turns: tuple[Turn, ...]
+    waiting: tuple[Input, ...]
+
+    @classmethod
+    def of(cls, known: Known) -> Self:
+        """What is known of a conversation now."""
+        log = {event.seq: event.payload for event in known.log}
+        waiting = [log[seq] for seq in Folded(known.log).waiting_inputs]
+        return cls(known.seq, known.transcript.turns, tuple(i for i in waiting if isinstance(i, Input)))
 
 
 class Conversation:
@@ -151,14 +141,14 @@ class Conversation:
         turns = self._known.transcript.turns
         if format is None:
             return turns
-        self._format = _check_format(format)
+        self._format = check_format(format)
         # An id that repeats or that a provider would refuse is sent as another, and comes back in a result.
         sent = Named(turns)
         for turn in sent.turns:
             if isinstance(turn, Message) and turn.role == "assistant":
                 for call, id in sent.calls(turn):
                     self._known.names.setdefault(id, call.call_id)
-        return _WRITERS[format](turns, media=self._media)
+        return written(turns, format, self._media)
 
     async def append(self, *items: object, format: Format | None = None, token: str | None = None) -> Commit:
         """
@@ -180,7 +170,7 @@ class Conversation:
             StaleCall: A call whose result this is was answered, cancelled or expired meanwhile.
             TokenConflict: The token was used for something else.
         """
-        given = self._known.named(self._payloads(items, format, token))
+        given = self._known.named(payloads(items, format or self._format, token))
         if not given:
             raise InvalidInput("there is nothing to append")
         await self._check_free(given)
@@ -248,25 +238,62 @@ class Conversation:
         first = self._known.after_system if from_seq is None else from_seq
         if not 1 <= first <= to_seq:
             raise InvalidInput(f"there is nothing to summarise from {first!r} up to {to_seq}")
-        base = self._known.view
-        summary = Compaction(base, first, to_seq, text, model, usage)
+        return await self._change_view(Compaction(self._known.view, first, to_seq, text, model, usage))
+
+    async def rewrite(
+        self,
+        *items: object,
+        from_seq: int = 1,
+        to_seq: int | None = None,
+        format: Format | None = None,
+        reason: str | None = None,
+    ) -> Commit:
+        """
+        Let models read these items instead of the events ``from_seq`` to ``to_seq``: by default, of all.
+
+        The log keeps what was there, people still see it, and ``conversations.rewind`` brings it back. What is
+        appended meanwhile is not touched.
+
+        Raises:
+            InvalidInput: There are no such events, or an item can't be read.
+            MessageTooLarge: An item has more bytes than the application takes.
+            NotFound: There is no such conversation any more.
+            StaleRecord: What a model sees was changed meanwhile; decide again.
+        """
+        last = self.seq if to_seq is None else to_seq
+        if type(last) is not int or type(from_seq) is not int or not 1 <= from_seq <= last <= self.seq:
+            raise InvalidInput(f"there are no events {from_seq!r} to {last!r}; the log ends at {self.seq}")
+        entries, media = [], list[Op]()
+        for payload in self._known.named(payloads(items, format or self._format)):
+            kept, ops = recorded(payload, max_message=self._max_message)
+            entries.append(entry(kept))
+            media += [op for op in ops if isinstance(op, PutRecord)]
+        replacement = Replacement(from_seq, last, tuple(entries))
+        return await self._change_view(Rewrite(self._known.view, (replacement,), reason), media)
+
+    async def _change_view(self, change: Compaction | Rewrite, media: Sequence[Op] = ()) -> Commit:
         while True:
             known = self._known
-            folded = Folded([*known.log, Logged(known.seq + 1, 0, summary)])
+            folded = Folded([*known.log, Logged(known.seq + 1, 0, change)])
             state = msgspec.structs.replace(self.state, seq=known.seq + 1)
             ops: list[Op] = [
-                *recorded(summary, max_message=self._max_message)[1],
-                *beside(tail=folded.tail, marks=known.marks, state=state, view=base),
+                *media,
+                *recorded(change, max_message=self._max_message)[1],
+                *beside(tail=folded.tail, marks=known.marks, state=state, view=change.base),
             ]
             try:
                 commit = await self._store.commit(self._key, ops, expect=known.seq)
             except SeqConflict:
                 await self.refresh()
-                if self._known.view != base:
+                if self._known.view != change.base:
                     raise StaleRecord(self._key, *VIEW) from None
             else:
                 await self.refresh()
                 return commit
+
+    def snapshot(self) -> Snapshot:
+        """What is known now: the transcript, and input that no model was given yet."""
+        return Snapshot.of(self._known)
 
     async def refresh(self) -> None:
         """Read what others did since. A conversation that is gone is empty, and an append does not bring it back."""
@@ -280,30 +307,6 @@ class Conversation:
         if missing:
             found = await self._store.records(self._key, MEDIA, keys=missing)
             self._media.update((record.key, record.data) for record in found)
-
-    def _payloads(self, items: Iterable[object], format: Format | None, token: str | None) -> list[Payload]:
-        ids = _ids(token)
-        found: list[Payload] = []
-        for item in items:
-            if isinstance(item, str):
-                found.append(Message(ids(), "user", (Text(item),)))
-            elif isinstance(item, _VIEW_CHANGES):
-                raise InvalidInput(
-                    f"a {type(item).__name__} changes what a model sees and is not appended; use summarise or rewind"
-                )
-            elif isinstance(item, _PAYLOADS):
-                found.append(item)
-            else:
-                found += self._read(item, format or self._format, ids)
-        return found
-
-    def _read(self, item: object, format: Format | None, ids: Callable[[], str]) -> Sequence[Payload]:
-        if format is None:
-            raise InvalidInput(
-                f"a {type(item).__name__} can be of any provider; say whose with append(…, format='openai')"
-            )
-        several = isinstance(item, (list, tuple))
-        return _READERS[_check_format(format)](item if several else [item], ids=ids)
 
     async def _check_free(self, payloads: Sequence[Payload]) -> None:
         # Only a conversation that belongs to an agent can be held by one: the others are not asked again.
@@ -332,20 +335,6 @@ class Conversation:
             return asked & self._known.open
         found = await self._store.calls(self._key, call_ids=unknown)
         return (asked & self._known.open) | {call.call_id for call in found}
-
-
-def _check_format(format: Format) -> Format:
-    if format not in _READERS:
-        raise InvalidInput(f"no format {format!r}; there are {', '.join(_READERS)}")
-    return format
-
-
-def _ids(token: str | None) -> Callable[[], str]:
-    """Ids of new messages. With a token they are made from it, so that a repetition has the same ones."""
-    if token is None:
-        return lambda: f"msg_{uuid4().hex}"
-    number = iter(range(1, 1_000_000))
-    return lambda: f"{token}/{next(number)}"
 
 
 def _call_changes(
