@@ -16,6 +16,7 @@ from holdfast.store.memory import MemoryStore
 from holdfast.testing import FakeClock
 from holdfast.testing.build import seen
 
+from .mysql import empty_tables
 from .objects_service import CREDENTIALS, Service
 from .postgres import empty_schema
 
@@ -27,6 +28,7 @@ def urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [
         f"sqlite:///{tmp_path}/a.db",
         empty_schema(),
+        empty_tables(),
         f"{url_of('valkey')}?durability=memory&prefix={uuid4().hex}",
         f"file://{tmp_path}/objects?durability=os",
         Service.of_this_run().url,
@@ -36,6 +38,7 @@ def urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.anyio
 @pytest.mark.server("postgres")
+@pytest.mark.server("mariadb")
 @pytest.mark.server("valkey")
 @pytest.mark.server("seaweed")
 async def test_conversations_go_through_every_store_unchanged(urls: list[str]) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.ids import ConversationKey
-from holdfast.model.records import Commit, Hit, Lease, Loaded, Notice
-from holdfast.store.backend import Limits
+from holdfast.model.records import Commit, Header, Hit, Lease, Loaded, Notice
+from holdfast.store.backend import Cursor, Limits, Order
 from holdfast.store.change import Change
 from holdfast.store.mysql.driver import Access, Pool
 from holdfast.store.mysql.faults import translated
@@ -22,7 +22,7 @@ from holdfast.store.mysql.index import Index
 from holdfast.store.mysql.kernel import Kernel
 from holdfast.store.mysql.leases import Leases
 from holdfast.store.mysql.literals import named
-from holdfast.store.mysql.load import inventory, load
+from holdfast.store.mysql.load import inventory, load, newest
 from holdfast.store.mysql.options import Options
 from holdfast.store.mysql.schema import PACKAGE, Schema, words_of
 from holdfast.store.mysql.whole import MySQLSlices
@@ -151,6 +151,13 @@ class MySQLStore(SqlStore):
 
     async def _load(self, key: ConversationKey, records: Sequence[tuple[str, str]]) -> Loaded:
         return await load(self._pool, self._q, key, records)
+
+    async def _headers(
+        self, owner: str, tag: tuple[str, str] | None, order: Order, before: Cursor | None, limit: int
+    ) -> list[Header]:
+        if tag is None and order == "activity":
+            return await newest(self._pool, self._q, owner, before, limit)
+        return await super()._headers(owner, tag, order, before, limit)
 
     async def _inventory(self, key: ConversationKey) -> tuple[list[str], list[tuple[str, str, str]]]:
         return await inventory(self._pool, self._q, key)

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 from holdfast.errors import NotFound
 from holdfast.ids import ConversationKey
-from holdfast.model.records import Event, Loaded
+from holdfast.model.records import Event, Header, Loaded
+from holdfast.store.backend import Cursor
 from holdfast.store.mysql.driver import COMMIT, Pool
 from holdfast.store.mysql.literals import Table, written
-from holdfast.store.sql.database import digest
+from holdfast.store.sql.database import ENDLESS, bounded, digest
 from holdfast.store.sql.rows import calls_of, header_of, record_of
 
 _ONE_MOMENT = (
@@ -42,6 +43,17 @@ async def load(
         calls=calls_of(calls.rows),
         records={(row[1], row[2]): record_of(row[0], row[1:]) for result in records for row in result.rows},
     )
+
+
+async def newest(
+    pool: Pool, q: SimpleNamespace, owner: str, before: Cursor | None, limit: int
+) -> list[Header]:
+    """An owner's conversations by activity. Where to look is found first: joined, it would not be a range."""
+    at, id = (ENDLESS, "") if before is None else (bounded(before[0]), before[1])
+    values = {"owner": owner, "at": at, "id": id, "limit": bounded(limit)}
+    statements = (written(query, **values) for query in (q.headers_bound, q.headers_by_activity))
+    *_, found, _ = await pool.read(*_ONE_MOMENT, *statements, COMMIT)
+    return [header_of(row) for row in found.rows]
 
 
 async def inventory(

@@ -195,20 +195,22 @@ FROM {p}conversations c JOIN {p}records r ON r.conversation = c.pk WHERE c.place
 SELECT t.name, t.value, t.ref
 FROM {p}conversations c JOIN {p}tags t ON t.conversation = c.pk WHERE c.place = :place
 
--- name: headers_by_activity
-WITH page AS (
-    SELECT activity FROM {p}conversations
-    WHERE owner = :owner AND listed <= :at AND (activity < :at OR (activity = :at AND id < :id))
-    ORDER BY listed DESC LIMIT :limit
-), bound AS (
-    SELECT CASE WHEN COUNT(*) < :limit THEN 0 ELSE MIN(activity) - {window} END AS listed FROM page
+-- name: headers_bound
+SET @holdfast_listed = (
+    SELECT CASE WHEN COUNT(*) < :limit THEN 0 ELSE MIN(activity) - {window} END FROM (
+        SELECT activity FROM {p}conversations FORCE INDEX (listed)
+        WHERE owner = :owner AND listed <= :at AND (activity < :at OR (activity = :at AND id < :id))
+        ORDER BY listed DESC LIMIT :limit
+    ) page
 )
+
+-- name: headers_by_activity
 SELECT c.pk, c.owner, c.id, c.last_seq, c.commits, c.version, c.created_at, c.activity, c.tail, c.status,
     c.agent, c.takeovers, c.wake_at, c.fences, c.holder, c.lease_until, p.title, p.metadata, p.settings,
     p.forked_from, p.forked_at
 FROM (
-    SELECT c.* FROM {p}conversations c, bound b
-    WHERE c.owner = :owner AND c.listed <= :at AND c.listed >= b.listed
+    SELECT c.* FROM {p}conversations c FORCE INDEX (listed)
+    WHERE c.owner = :owner AND c.listed <= :at AND c.listed >= @holdfast_listed
         AND (c.activity < :at OR (c.activity = :at AND c.id < :id))
     ORDER BY c.activity DESC, c.id DESC LIMIT :limit
 ) c JOIN {p}profiles p ON p.conversation = c.pk
