@@ -24,7 +24,7 @@ from holdfast.store.sql.indexing import CONVERSATIONS_A_SLICE, TextIndex
 
 EVENTS_A_SLICE = 200
 BYTES_A_SLICE = 1 << 18
-WORDS_AT_ONCE = 4000
+WORDS_AT_ONCE = 2000
 WORDS_JOINED = 6
 
 _MAX_WORD = 40
@@ -80,11 +80,12 @@ class Index(TextIndex):
             if sum(len(text[3]) for text in result.rows) >= BYTES_A_SLICE:
                 ends[row[0]] = result.rows[-1][1]
         owners = {row[0]: _mark(row[1]) for row in marked}
-        rows = await asyncio.to_thread(_rows, owners, [row for result in found for row in result.rows])
+        texts = [row for result in found for row in result.rows]
+        statements = await asyncio.to_thread(self._written, owners, texts)
 
         async def work(session: Session) -> None:
-            for start in range(0, len(rows), WORDS_AT_ONCE):
-                await session.run(written(self._q.index_words, rows=rows[start : start + WORDS_AT_ONCE]))
+            for statement in statements:
+                await session.run(statement)
             places = [row[5] for row in marked]
             [locked] = await session.run(written(self._q.index_lock, places=places))
             now = {row[0]: row[1:] for row in locked.rows}
@@ -104,6 +105,14 @@ class Index(TextIndex):
             if len(marked) > 1:
                 for row in marked:
                     await self._index([row])
+
+    def _written(self, owners: dict[int, bytes], texts: Sequence[Row]) -> list[bytes]:
+        """The statements that index texts, made beside the event loop: there are many words."""
+        rows = _rows(owners, texts)
+        return [
+            written(self._q.index_words, rows=rows[start : start + WORDS_AT_ONCE])
+            for start in range(0, len(rows), WORDS_AT_ONCE)
+        ]
 
 
 class _Changed(Exception):
