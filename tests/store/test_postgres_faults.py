@@ -20,10 +20,10 @@ from holdfast.errors import StoreUnavailable
 from holdfast.model.records import Commit
 from holdfast.store import Op, SetHeader, connect
 from holdfast.store.postgres import PostgresStore
-from holdfast.testing.build import a_conversation, a_key, interrupted, noted, put, said
+from holdfast.testing.build import a_conversation, a_key, noted, put, said
 
 from .patience import eventually, until
-from .racers import race
+from .racing import RacingProcesses
 from .wires import Wire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.server("postgres")]
@@ -315,32 +315,8 @@ async def test_a_signal_of_any_size_arrives_whole_in_another_process(url: str, s
             assert notice.payload == payload
 
 
-async def test_of_processes_that_race_for_a_lease_exactly_one_gets_it(url: str) -> None:
-    """L34"""
-    async with connect(url) as store:
-        keys = [await a_conversation(store, f"c-{n}") for n in range(20)]
-
-        won = race(3, "acquire", url, len(keys))
-
-        assert sorted(number for each in won for number in each) == list(range(20))
-        for number, key in enumerate(keys):
-            lease = (await store.header(key)).lease
-            assert lease is not None
-            assert number in won[int(lease.holder)]
-
-
-async def test_of_processes_that_race_to_answer_a_call_exactly_one_wins(url: str) -> None:
-    """L25"""
-    async with connect(url) as store:
-        keys = [await a_conversation(store, f"c-{n}", calls=[interrupted("call_1")]) for n in range(20)]
-
-        won = race(3, "resolve", url, len(keys))
-
-        assert sorted(number for each in won for number in each) == list(range(20))
-        for number, key in enumerate(keys):
-            [call], [event] = await store.calls(key), await store.events(key)
-            assert (call.status, call.data) == ("completed", event.data)
-            assert number in won[int(event.data)]
+class TestProcessesOnPostgreSQL(RacingProcesses):
+    """Each of them is a process of its own."""
 
 
 async def test_what_a_fork_or_delete_left_when_its_process_died_is_removed(url: str) -> None:

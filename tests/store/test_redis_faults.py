@@ -16,7 +16,7 @@ from holdfast.store import Append, SetHeader, Tag, connect
 from holdfast.store.redis import RedisStore, news, wire
 from holdfast.testing.build import a_conversation, a_key, a_rich_conversation, interrupted, noted, put, said
 
-from .racers import race
+from .racing import RacingProcesses
 from .redis_kit import Tuned, eventually, keys, raw, say, until
 from .wires import Wire
 
@@ -363,32 +363,8 @@ async def test_a_hint_that_is_lost_is_delayed_and_not_lost(
                 assert (await hint(of_all)).key in (key, None)
 
 
-async def test_of_processes_that_race_for_a_lease_exactly_one_gets_it(url: str) -> None:
-    """L34"""
-    async with connect(url) as store:
-        wanted = [await a_conversation(store, f"c-{n}") for n in range(20)]
-
-        won = race(3, "acquire", url, len(wanted))
-
-        assert sorted(number for each in won for number in each) == list(range(20))
-        for number, key in enumerate(wanted):
-            lease = (await store.header(key)).lease
-            assert lease is not None
-            assert number in won[int(lease.holder)]
-
-
-async def test_of_processes_that_race_to_answer_a_call_exactly_one_wins(url: str) -> None:
-    """L25"""
-    async with connect(url) as store:
-        asked = [await a_conversation(store, f"c-{n}", calls=[interrupted("call_1")]) for n in range(20)]
-
-        won = race(3, "resolve", url, len(asked))
-
-        assert sorted(number for each in won for number in each) == list(range(20))
-        for number, key in enumerate(asked):
-            [call], [event] = await store.calls(key), await store.events(key)
-            assert (call.status, call.data) == ("completed", event.data)
-            assert number in won[int(event.data)]
+class TestProcessesOnRedis(RacingProcesses):
+    """Each of them is a process of its own."""
 
 
 async def test_what_a_fork_or_delete_left_when_its_process_died_is_removed(

@@ -113,7 +113,7 @@ def test_of_two_summaries_the_one_that_reaches_further_stands() -> None:
 
 
 def test_a_summary_never_cuts_between_a_call_and_its_result() -> None:
-    """L45: the result came after what the summary was computed from."""
+    """L12, L45: the result came after what the summary was computed from."""
     turns = transcript(log(user("go"), asks("c1"), Compaction(0, 1, 2, "Asked."), answers("c1")))
 
     assert [type(turn) for turn in turns] == [Message, Message, ToolResult]

@@ -51,6 +51,8 @@ class MySQLStore(SqlStore):
     really does; ``os`` takes any server.
     """
 
+    _schema: Schema
+
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         super().__init__(url, clock=clock)
         self._options = options = Options.of(url)
@@ -68,14 +70,6 @@ class MySQLStore(SqlStore):
             signals="process",
             scrub=False,
         )
-
-    async def _pending_migrations(self) -> list[str]:
-        async with self._patiently() as connection:
-            return await self._schema.pending(connection)
-
-    async def _migrate(self) -> None:
-        async with self._patiently() as connection:
-            await self._schema.migrate(connection)
 
     @contextlib.asynccontextmanager
     async def _patiently(self) -> AsyncIterator[Any]:

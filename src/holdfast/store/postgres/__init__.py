@@ -54,6 +54,8 @@ class PostgresStore(SqlStore):
     default) or ``replicated`` must be what the server really does; ``os`` takes any server.
     """
 
+    _schema: Schema
+
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         super().__init__(url, clock=clock)
         self._options = options = Options.of(url)
@@ -69,14 +71,6 @@ class PostgresStore(SqlStore):
         self._q = load_statements(PACKAGE, words_of(options.schema), numbered)
         self._access = Access(options.dsn, options.shown, options.timeout, options.pooled)
         self._schema = Schema(self.url, options.schema, self._q, row_security=options.row_security)
-
-    async def _pending_migrations(self) -> list[str]:
-        async with self._patiently() as connection:
-            return await self._schema.pending(connection)
-
-    async def _migrate(self) -> None:
-        async with self._patiently() as connection:
-            await self._schema.migrate(connection)
 
     @contextlib.asynccontextmanager
     async def _patiently(self) -> AsyncIterator[Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from abc import abstractmethod
 from collections.abc import Collection, Coroutine, Iterable
-from typing import Any
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
 
 from holdfast.clock import Clock
 from holdfast.errors import StoreError
@@ -20,14 +22,22 @@ from holdfast.store.sql.whole import Slices, copy_events, remove
 from holdfast.store.watchers import Watchers
 
 
+class Schema(Protocol):
+    """The tables of a dialect, and the scripts that make them."""
+
+    async def pending(self, connection: Any) -> list[str]: ...
+    async def migrate(self, connection: Any) -> None: ...
+
+
 class SqlStore(Store):
     """
     Commits in groups, reads by named queries, deletes and forks in slices.
 
-    A dialect sets ``_reads``, ``_slices`` and ``_groups`` when it opens, and says in ``_group_of``
+    A dialect sets ``_schema`` when it is made, ``_reads``, ``_slices`` and ``_groups`` when it opens, and says in ``_group_of``
     which of its groups a commit goes to.
     """
 
+    _schema: Schema
     _reads: Reads
     _slices: Slices
     _groups: tuple[Groups, ...]
@@ -70,6 +80,18 @@ class SqlStore(Store):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    async def _pending_migrations(self) -> list[str]:
+        async with self._patiently() as connection:
+            return await self._schema.pending(connection)
+
+    async def _migrate(self) -> None:
+        async with self._patiently() as connection:
+            await self._schema.migrate(connection)
+
+    @abstractmethod
+    def _patiently(self) -> AbstractAsyncContextManager[Any]:
+        """A connection of its own, for work that may take longer than the timeout."""
 
     # Writing
 
